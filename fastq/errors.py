@@ -1,0 +1,68 @@
+"""Name everything that fastq raises.
+
+    FastqError
+    ├── ConfigError           a setting (flag, FASTQ_* variable) has a bad value
+    ├── OptionError           an option of a kind or of one enqueue (queue, priority, tags ...) has a bad value
+    ├── ArgsError             args that cannot be stored, or stored args that do not fit their type
+    ├── UnknownKind           a job whose kind has no worker here, or args whose class names no kind
+    ├── RegistryError         a worker that cannot be registered
+    ├── MigrationError        the schema is missing, too old, too new, or could not be migrated
+    ├── DatabaseUnavailable   no connection to Postgres, or it was lost and did not come back in time
+    └── LeaseLost             this process is no longer the leader that it believes it is
+
+Pure values: any process and thread may raise them. Messages are lower case and say what was expected, what came,
+where, and what to do. `JobTimeout` and `JobCancelled` are not here: they interrupt the user's code and live in
+job.py, outside `Exception`.
+"""
+
+
+class FastqError(Exception):
+    """Catch everything that fastq raises on purpose."""
+
+
+class ConfigError(FastqError):
+    """A setting has a value that is not allowed."""
+
+
+class OptionError(FastqError, ValueError):
+    """An option of a kind or of one enqueue has a value that is not allowed."""
+
+
+class ArgsError(FastqError, ValueError):
+    """Args that cannot be stored, or stored args that do not fit their type.
+
+    `field` is a path such as `strings[2].name`, empty when the whole is meant; `position` is the element of a batch.
+    """
+
+    def __init__(self, kind: str, reason: str, *, field: str = "", position: int | None = None) -> None:
+        super().__init__(kind, reason)
+        self.kind = kind
+        self.reason = reason
+        self.field = field
+        self.position = position
+
+    def __str__(self) -> str:
+        """Say kind, position, field and reason in one line."""
+        at = "" if self.position is None else f" at position {self.position}"
+        field = f", field '{self.field}'" if self.field else ""
+        return f"args of kind '{self.kind}'{at}{field}: {self.reason}"
+
+
+class UnknownKind(FastqError):
+    """A job whose kind has no worker here, or args whose class names no kind."""
+
+
+class RegistryError(FastqError):
+    """A worker cannot be registered as it is."""
+
+
+class MigrationError(FastqError):
+    """The schema is missing, too old, too new, or could not be migrated."""
+
+
+class DatabaseUnavailable(FastqError):
+    """Postgres could not be reached, or the connection was lost and did not come back in time."""
+
+
+class LeaseLost(FastqError):
+    """The caller acts for a term that has ended."""

@@ -1,0 +1,208 @@
+"""Hold one attempt at a job, and what may come of it.
+
+A `Job` is made by the producer, once per claimed row and a batch at a time (`list(map(Job, ids, attempts, ...))`, the
+hottest constructor of the project); one executor thread hands it to `Worker.work`; the completer reads its outcome.
+
+Invariants:
+- Only what nearly every worker needs is a field. The rest (kind, queue, tags ...) is looked up in the batch on demand.
+- `outcome` is written by the executor alone, `cancelled` by whoever cancels; both are read by others afterwards.
+- No job is part of a reference cycle: `gc=False` keeps millions of jobs out of the collector (0.07 instead of 0.3 µs
+  each, measured with 20 batches alive), and a cycle through a job would never be freed. So a batch does not refer to
+  its jobs, and `outcome` never holds a live exception: its traceback leads back to the job. Failures go there as text.
+
+It deliberately has no database and no methods that act: what shall happen to a job is what `work` returns or raises.
+"""
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+A = TypeVar("A")
+
+DEFAULT_QUEUE = "default"
+DEFAULT_PRIORITY = 1  # first of four: what is less urgent says so itself
+DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks
+
+
+class State(StrEnum):
+    """Name the states of a job as the database does."""
+
+    SCHEDULED = "scheduled"
+    AVAILABLE = "available"
+    RUNNING = "running"
+    RETRYABLE = "retryable"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    DISCARDED = "discarded"
+
+
+class JobBatch(Protocol):
+    """What a job needs of the batch that it was claimed with: jobs of one kind and one queue, numbered by row."""
+
+    @property
+    def kind(self) -> str:
+        """Name the kind of all its jobs."""
+        ...
+
+    @property
+    def queue(self) -> str:
+        """Name the queue of all its jobs."""
+        ...
+
+    @property
+    def priorities(self) -> Sequence[int]:
+        """Give the priority by row."""
+        ...
+
+    @property
+    def max_attempts(self) -> Sequence[int]:
+        """Give the number of attempts allowed by row."""
+        ...
+
+    def created_at(self, row: int, /) -> datetime:
+        """Say when the job was enqueued."""
+        ...
+
+    def scheduled_at(self, row: int, /) -> datetime | None:
+        """Say for when the job was scheduled, None if it was available at once."""
+        ...
+
+    def tags(self, row: int, /) -> tuple[str, ...]:
+        """Give the job's tags."""
+        ...
+
+
+class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
+    """One attempt at a job; what `Worker.work` is called with."""
+
+    id: int
+    attempt: int
+    args: A
+    row: int
+    batch: JobBatch
+    outcome: object = None
+    cancelled: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        args: A,
+        *,
+        id: int = 1,
+        attempt: int = 1,
+        kind: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = DEFAULT_PRIORITY,
+        max_attempts: int = DEFAULT_MAX_ATTEMPTS,
+        tags: Sequence[str] = (),
+        created_at: datetime | None = None,
+        scheduled_at: datetime | None = None,
+    ) -> "Job[A]":
+        """Make a job without a database, to test a worker: `SortWorker().work(Job.of(SortArgs(["b", "a"])))`."""
+        name = str(kind or getattr(getattr(type(args), "__fastq_kind__", None), "name", ""))
+        created = created_at or datetime.now(UTC)
+        alone = _Alone(name, queue, priority, max_attempts, tuple(tags), created, scheduled_at)
+        return Job(id, attempt, args, 0, alone)
+
+    @property
+    def kind(self) -> str:
+        """Name the job's kind."""
+        return self.batch.kind
+
+    @property
+    def queue(self) -> str:
+        """Name the queue that the job was claimed from."""
+        return self.batch.queue
+
+    @property
+    def priority(self) -> int:
+        """Give the job's priority, 1 (first) to 4."""
+        return self.batch.priorities[self.row]
+
+    @property
+    def max_attempts(self) -> int:
+        """Give the number of attempts after which a failing job is discarded."""
+        return self.batch.max_attempts[self.row]
+
+    @property
+    def created_at(self) -> datetime:
+        """Say when the job was enqueued, by the database's clock."""
+        return self.batch.created_at(self.row)
+
+    @property
+    def scheduled_at(self) -> datetime | None:
+        """Say for when the job was scheduled, None if it was available at once."""
+        return self.batch.scheduled_at(self.row)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Give the job's tags."""
+        return self.batch.tags(self.row)
+
+
+class _Alone:
+    """The batch of a job that was made by hand."""
+
+    def __init__(
+        self,
+        kind: str,
+        queue: str,
+        priority: int,
+        max_attempts: int,
+        tags: tuple[str, ...],
+        created_at: datetime,
+        scheduled_at: datetime | None,
+    ) -> None:
+        self.kind = kind
+        self.queue = queue
+        self.priorities = (priority,)
+        self.max_attempts = (max_attempts,)
+        self._tags = tags
+        self._created_at = created_at
+        self._scheduled_at = scheduled_at
+
+    def created_at(self, row: int, /) -> datetime:
+        return self._created_at
+
+    def scheduled_at(self, row: int, /) -> datetime | None:
+        return self._scheduled_at
+
+    def tags(self, row: int, /) -> tuple[str, ...]:
+        return self._tags
+
+
+class Snooze(msgspec.Struct, frozen=True):
+    """Return this from `work` to run the job again in so many seconds; it spends no attempt."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is not a time to wait; a bad value fails the attempt that made it."""
+        if not (math.isfinite(self.seconds) and self.seconds >= 0):
+            raise ValueError(f"Snooze takes a finite number of seconds, 0 or more; got {self.seconds!r}")
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """Return this from `work` to end the job for good, with the reason on record."""
+
+    reason: str = ""
+
+
+class JobInterrupt(BaseException):
+    """Raised *into* the user's code by fastq.
+
+    Not an `Exception`: a worker's `except Exception: log and go on` must not swallow its own timeout. `finally` and
+    `with` run as usual. Code that catches it for cleaning up must raise it again.
+    """
+
+
+class JobTimeout(JobInterrupt):
+    """The attempt took longer than its worker's `timeout`; it counts as failed."""
+
+
+class JobCancelled(JobInterrupt):
+    """The job was cancelled, or the process stops and does not wait any longer."""
