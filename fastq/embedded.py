@@ -80,12 +80,8 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Return the URL of the database `postgres`."""
-        return self.url_of("postgres")
-
-    def url_of(self, database: str) -> str:
-        """Return the URL of a database by its name; the role is the superuser `postgres`."""
-        return f"postgresql://postgres@/{quote(database, safe='')}?host={quote(_pid_file(self.data)[4])}"
+        """Return the URL of the database `postgres`; the role is the superuser of the same name."""
+        return f"postgresql://postgres@/postgres?host={quote(_pid_file(self.data)[4])}"
 
     def stop(self) -> None:
         """Give our share back and stop the server if nobody else holds one. May be called twice."""

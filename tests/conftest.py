@@ -1,0 +1,84 @@
+"""One Postgres for the session and a fresh, migrated database for each test that asks for one.
+
+FASTQ_TEST_POSTGRES=16     use the other embedded version (18 by default)
+FASTQ_TEST_DATABASE_URL    use this server instead: a URL with the right to create databases
+"""
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fastq import embedded
+from tests.helpers import create_database, drop_database, process_exists
+
+FOLDERS = "fastq-test"  # the servers' folders in /tmp are named fastq-test-PID-RANDOM
+SETTINGS = {
+    "fsync": "off",  # these databases need not survive the machine; they do survive a killed server
+    "max_connections": "200",  # the tests of many processes
+}
+DATABASE_URL = os.environ.get("FASTQ_TEST_DATABASE_URL", "")
+VERSION = int(os.environ.get("FASTQ_TEST_POSTGRES", "18"))
+numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the FASTQ_* variables of whoever runs the tests."""
+    for name in [name for name in os.environ if name.startswith("FASTQ_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """Give the URL of a server to create databases on."""
+    if DATABASE_URL:
+        yield DATABASE_URL
+        return
+    remove_folders_of_killed_sessions()
+    folder = Path(tempfile.mkdtemp(prefix=f"{FOLDERS}-{os.getpid()}-", dir="/tmp"))
+    folder.chmod(0o711)  # root's server runs as another user, who must pass
+    with embedded.start(folder, VERSION, SETTINGS) as started:
+        yield started.url
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def empty_database(server: str) -> Iterator[str]:
+    """Give the URL of a fresh database without a schema."""
+    name = f"fastq_test_{os.getpid()}_{next(numbers)}"
+    yield create_database(server, name)
+    drop_database(server, name)
+
+
+@pytest.fixture(scope="session")
+def migrated_template(server: str) -> Iterator[str]:
+    """Give the name of a migrated database to copy; nobody connects to it once it is made."""
+    from fastq.migrate import migrate  # late, so that tests without a schema do not depend on it
+
+    name = f"fastq_test_{os.getpid()}_template"
+    migrate(create_database(server, name))
+    yield name
+    drop_database(server, name)
+
+
+@pytest.fixture
+def database(server: str, migrated_template: str) -> Iterator[str]:
+    """Give the URL of a fresh, migrated database."""
+    name = f"fastq_test_{os.getpid()}_{next(numbers)}"
+    yield create_database(server, name, migrated_template)
+    drop_database(server, name)
+
+
+def remove_folders_of_killed_sessions() -> None:
+    """Stop and remove what sessions that were killed left behind."""
+    for folder in Path("/tmp").glob(f"{FOLDERS}-*"):
+        if folder.stat().st_uid == os.geteuid() and not process_exists(int(folder.name.split("-")[2])):
+            version = folder / "data" / "PG_VERSION"
+            if version.exists():
+                embedded.start(folder, int(version.read_text())).stop()
+            shutil.rmtree(folder, ignore_errors=True)

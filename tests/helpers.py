@@ -1,0 +1,63 @@
+"""What several tests need: databases by name, and waiting for what happens elsewhere."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import LiteralString, TypeVar
+from urllib.parse import urlsplit
+
+import psycopg
+
+T = TypeVar("T")
+POLL = 0.005  # s; a local round trip to Postgres takes a tenth of it
+
+
+def wait_for(condition: Callable[[], T], timeout: float = 10.0, what: str = "") -> T:
+    """Call the condition until it is true and return its value, or fail and tell its last value."""
+    give_up = time.monotonic() + timeout
+    while not (value := condition()):
+        if time.monotonic() > give_up:
+            name = what or getattr(condition, "__name__", repr(condition))
+            raise AssertionError(f"waited {timeout} s for {name}; the last value was {value!r}")
+        time.sleep(POLL)
+    return value
+
+
+def process_exists(pid: int) -> bool:
+    """Tell whether a process lives; one of another user does, a zombie does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:  # it ended just now, or there is no /proc here
+        return not Path("/proc/self").is_dir()
+
+
+def url_of(server: str, database: str) -> str:
+    """Return the URL of another database of the same server."""
+    return urlsplit(server)._replace(path=f"/{database}").geturl()
+
+
+def execute(url: str, statement: LiteralString, *args: object) -> list[tuple[object, ...]]:
+    """Run one statement on a connection of its own, in autocommit, and return its rows."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        cursor = connection.execute(statement, args or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def create_database(server: str, name: str, template: str = "template1") -> str:
+    """Create a database and return its URL."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'create database "{name}" template "{template}"')
+    return url_of(server, name)
+
+
+def drop_database(server: str, name: str) -> None:
+    """Drop a database, whoever is still connected to it."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f'drop database if exists "{name}" with (force)')
