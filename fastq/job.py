@@ -92,7 +92,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         cls,
         args: A,
         *,
-        id: int = 1,
+        id: int = 1,  # noqa: A002 - the field's name
         attempt: int = 1,
         kind: str | None = None,
         queue: str = DEFAULT_QUEUE,
@@ -165,13 +165,13 @@ class _Alone:
         self._created_at = created_at
         self._scheduled_at = scheduled_at
 
-    def created_at(self, row: int, /) -> datetime:
+    def created_at(self, row: int, /) -> datetime:  # noqa: ARG002 - JobBatch's signature
         return self._created_at
 
-    def scheduled_at(self, row: int, /) -> datetime | None:
+    def scheduled_at(self, row: int, /) -> datetime | None:  # noqa: ARG002 - the same
         return self._scheduled_at
 
-    def tags(self, row: int, /) -> tuple[str, ...]:
+    def tags(self, row: int, /) -> tuple[str, ...]:  # noqa: ARG002 - the same
         return self._tags
 
 

@@ -1,0 +1,198 @@
+"""Say what the args of a kind are: a type, its name in the database, its options.
+
+Three spellings, one `Kind` behind each:
+
+    @dataclass
+    class SortArgs(Args, kind="sort"): ...          dataclasses, attrs classes, pydantic models
+
+    @kind("resize", queue="images")                 msgspec Structs, whose metaclass takes no keywords of ours
+    class Resize(Args, msgspec.Struct): ...
+
+    MAIL = Kind("mail", MailDict)                   TypedDicts (no class at run time) and classes of others
+
+Kinds are made at import and read by every thread afterwards. Only a `Registry` changes one later, also at import: it
+fills in options that the args leave open. What a kind does not say (None) falls to the defaults in job.py.
+
+An enqueuing service needs the args alone, never the worker. A subclass is no kind until it says so: its jobs would
+come back as its parent. `Args` has no attribute without underscores, because a dataclass takes those for defaults.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict
+
+from fastq.args_json import ArgsCodec
+from fastq.errors import OptionError, UnknownKind
+
+A = TypeVar("A")
+C = TypeVar("C", bound="Args")
+
+# Both are indexed and printed in every log line: short, and nothing that a shell or a URL would mangle. The lengths
+# leave them within 127 and 63 bytes, the latter being what a Postgres identifier or a NOTIFY channel holds.
+KIND_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]{0,126}")
+QUEUE_NAME = re.compile(r"[a-z0-9_][a-z0-9_.\-]{0,62}")
+PRIORITIES = range(1, 5)  # 1 is first; four, because a claim looks once per priority
+MAX_ATTEMPTS = range(1, 32_768)  # a smallint in the database
+MAX_TAGS = 32  # guess: a row stays narrow
+MAX_TAG_LENGTH = 255  # guess: room for a URL
+
+
+class KindOptions(TypedDict, total=False):
+    """What `class X(Args, kind="x", ...)` and `@kind("x", ...)` take, for all jobs of the kind."""
+
+    queue: str
+    priority: int
+    max_attempts: int
+    tags: Sequence[str]
+    forbid_unknown_keys: bool
+
+
+class Kind(Generic[A]):
+    """A kind of job: its name, the type of its args, and the options of its jobs that differ from the defaults."""
+
+    def __init__(
+        self,
+        name: str,
+        type: type[A],  # noqa: A002 - what it is called everywhere else
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        tags: Sequence[str] = (),
+        forbid_unknown_keys: bool = False,
+    ) -> None:
+        self.name = check_kind_name(name)
+        self.type = type
+        self.queue = None if queue is None else check_queue(queue)
+        self.priority = None if priority is None else check_priority(priority)
+        self.max_attempts = None if max_attempts is None else check_max_attempts(max_attempts)
+        self.tags = check_tags(tags)
+        self.forbid_unknown_keys = forbid_unknown_keys
+        _check_type(self)
+
+    @property
+    def place(self) -> str:
+        """Say where the type is written, for messages."""
+        return f"{self.type.__module__}.{getattr(self.type, '__qualname__', self.type)}"
+
+    @cached_property
+    def codec(self) -> ArgsCodec[A]:
+        """Write and read these args; made at first use, when the class is complete."""
+        return ArgsCodec(self.name, self.type, forbid_unknown_keys=self.forbid_unknown_keys)
+
+    def __repr__(self) -> str:
+        """Show name and type."""
+        return f"Kind({self.name!r}, {self.place})"
+
+
+class Args:
+    """Derive args from this to enqueue them without naming their kind again."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, *, kind: str | None = None, **options: Unpack[KindOptions]) -> None:
+        """Note the kind; without `kind` the class is a base for others."""
+        super().__init_subclass__()
+        copied: Kind[Any] | None = cls.__dict__.get("__fastq_kind__")
+        if kind is not None:
+            _attach(cls, Kind(kind, cls, **options))
+        elif copied is not None:
+            # attrs and dataclass(slots=True) build the class a second time, from its own contents: the copy is meant.
+            copied.type = cls
+        elif options:
+            raise OptionError(f"{cls.__qualname__}: options need a kind; write class {cls.__name__}(Args, kind=...)")
+
+
+def kind(name: str, **options: Unpack[KindOptions]) -> Callable[[type[C]], type[C]]:
+    """Make the decorated args class a kind, where `class X(Args, kind=...)` cannot be written: a msgspec Struct."""
+
+    def attach(cls: type[C]) -> type[C]:
+        if not issubclass(cls, Args):
+            raise OptionError(f"@kind({name!r}) needs a class derived from Args; for others write Kind({name!r}, ...)")
+        _attach(cls, Kind(name, cls, **options))
+        return cls
+
+    return attach
+
+
+def _attach(cls: type[Args], kind: Kind[Any]) -> None:
+    type.__setattr__(cls, "__fastq_kind__", kind)  # not through a metaclass that has views on attributes
+
+
+def _check_type(kind: Kind[Any]) -> None:
+    expected: Any = kind.type  # typed as a class, and not trusted to be one
+    if not (isinstance(expected, type) or get_origin(expected) or is_typeddict(expected)):
+        raise OptionError(f"kind '{kind.name}': expected a class or a TypedDict for its args, got {expected!r}")
+    if kind.forbid_unknown_keys and hasattr(expected, "model_validate_json"):
+        raise OptionError(
+            f"kind '{kind.name}': pydantic has a forbid_unknown_keys of its own; "
+            f"write model_config = ConfigDict(extra='forbid') in {kind.place}"
+        )
+
+
+def kind_of_type(cls: type[A]) -> Kind[A]:
+    """Find the kind that an args class declares, or raise UnknownKind with what to write."""
+    found: Kind[A] | None = cls.__dict__.get("__fastq_kind__")
+    if found is not None:
+        return found
+    if not issubclass(cls, Args):
+        name = cls.__qualname__
+        raise UnknownKind(f"{name} is no Args class: derive it from Args with kind=..., or pass kind=Kind(..., {name})")
+    parent = next((base for base in cls.__mro__[1:] if "__fastq_kind__" in base.__dict__), None)
+    hint = f"; its parent's kind is not inherited, a worker would see a {parent.__qualname__}" if parent else ""
+    raise UnknownKind(
+        f"{cls.__module__}.{cls.__qualname__} names no kind: write class {cls.__name__}(..., kind='...'), "
+        f"or @kind('...') above a msgspec Struct{hint}"
+    )
+
+
+def kind_of(args: A, handle: Kind[A] | None = None) -> Kind[A]:
+    """Find the kind of these args: the handle if one is given, else what their class declares."""
+    return kind_of_type(type(args)) if handle is None else handle
+
+
+def check_kind_name(name: str) -> str:
+    """Return the name, or raise OptionError with the rule."""
+    if not KIND_NAME.fullmatch(str(name)):
+        raise OptionError(
+            f"kind {name!r}: expected a letter or underscore and then up to 126 letters, digits, '_', '.', ':' or '-'"
+        )
+    return name
+
+
+def check_queue(queue: str) -> str:
+    """Return the queue's name, or raise OptionError with the rule."""
+    if not QUEUE_NAME.fullmatch(str(queue)):
+        raise OptionError(
+            f"queue {queue!r}: expected 1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-'"
+        )
+    return queue
+
+
+def check_priority(priority: int) -> int:
+    """Return the priority, or raise OptionError with the rule."""
+    if type(priority) is not int or priority not in PRIORITIES:
+        raise OptionError(f"priority {priority!r}: expected a whole number from 1 (first) to 4 (last)")
+    return priority
+
+
+def check_max_attempts(max_attempts: int) -> int:
+    """Return the number, or raise OptionError with the rule."""
+    if type(max_attempts) is not int or max_attempts not in MAX_ATTEMPTS:
+        raise OptionError(f"max_attempts {max_attempts!r}: expected a whole number from 1 to {MAX_ATTEMPTS[-1]}")
+    return max_attempts
+
+
+def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags as a tuple, or raise OptionError with the rule."""
+    if isinstance(tags, str):
+        raise OptionError(f"tags {tags!r}: expected a list of strings, got one string; write tags=[{tags!r}]")
+    if len(tags) > MAX_TAGS:
+        raise OptionError(f"tags: expected {MAX_TAGS} at most, got {len(tags)}")
+    for tag in tags:
+        if not tag.isprintable() or "," in tag or not 0 < len(tag) <= MAX_TAG_LENGTH:
+            raise OptionError(
+                f"tag {tag!r}: expected 1 to {MAX_TAG_LENGTH} printable characters without a comma or control character"
+            )
+    return tuple(tags)

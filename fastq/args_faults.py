@@ -1,0 +1,158 @@
+"""Find what is wrong with args, and where: the slow half of args_json.py.
+
+Runs in the enqueuing thread, and only when a cheap test gave cause. Pure functions over the user's values, which are
+read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so args that contain themselves end too.
+
+It does not decide what may be enqueued (args_json.py does, by a round trip); it finds the first field to blame.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+MAX_DEPTH = 64  # far beyond args written by hand, far below what recursive readers (jsonb, Python) take
+MIN_INT, MAX_INT = -(2**63), 2**64 - 1  # what JSON readers in other languages and orjson keep exactly
+_SHOWN = 60  # characters of a value in a message
+
+
+class Fault(NamedTuple):
+    """A field and what is wrong with it."""
+
+    field: str
+    reason: str
+
+
+def fault_in_json(tree: Any) -> Fault | None:
+    """Find what Postgres or another reader would not take, in JSON as it would be stored."""
+    for path, value, depth in _walk(tree):
+        if depth > MAX_DEPTH:
+            return Fault("", f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
+            return Fault(path, f"{_show(value)} does not fit into 64 bits; expected -2**63 to 2**64-1, or a string")
+        texts = [value] if isinstance(value, str) else list(value) if isinstance(value, dict) else []
+        if any("\0" in text for text in texts):
+            return Fault(path, "a NUL character, which Postgres cannot store; remove it, or encode the text as base64")
+    return None
+
+
+def fault_in_numbers(args: Any) -> Fault | None:
+    """Find a float that JSON cannot say and converters silently turn into null."""
+    for path, value, depth in _walk(args):
+        if depth > MAX_DEPTH:
+            return Fault("", f"nested deeper than {MAX_DEPTH} levels, or containing itself")
+        if isinstance(value, float) and not math.isfinite(value):
+            return Fault(path, f"{value!r} has no JSON form; expected a finite number, or None")
+    return None
+
+
+def fault_in_text(args: Any) -> Fault | None:
+    """Find a string or a key that UTF-8 cannot hold."""
+    for path, value, _ in _walk(args):
+        texts = [value] if isinstance(value, str) else list(value) if isinstance(value, Mapping) else []
+        if any(isinstance(text, str) and any("\ud800" <= char <= "\udfff" for char in text) for text in texts):
+            return Fault(path, "a lone surrogate, which UTF-8 cannot hold; expected well-formed text")
+    return None
+
+
+def fault_in_types(args: Any) -> Fault | None:
+    """Find a value or a key of a type that msgspec does not write."""
+    for path, value, _ in _walk(args):
+        if isinstance(value, Mapping):
+            odd = next((key for key in value if not isinstance(key, str) and _unwritable({key: 0})), None)
+            if odd is not None:
+                return Fault(path, f"key {_show(odd)} is a {type(odd).__qualname__}; JSON keys are strings")
+        elif _parts(value) is None:
+            reason = _unwritable(value)
+            if reason:
+                return Fault(path, reason)
+    return None
+
+
+def difference(came: Any, seen: Any, path: str = "", depth: int = 0) -> Fault | None:
+    """Find the first field in which two values differ; None if they are the same, field by field."""
+    if came == seen:
+        return None
+    left, right = _parts(came), _parts(seen)
+    if left is None or right is None or type(came) is not type(seen) or depth > MAX_DEPTH:
+        return _seen_as(path, came, seen)
+    if left.keys() != right.keys():
+        return _seen_as(path, came, seen)
+    for label, value in left.items():
+        found = difference(value, right[label], path + label, depth + 1)
+        if found is not None:
+            return found
+    # All parts are the same and yet the whole is not: that is the type's own word, unless it has none.
+    if any(_compares_by_identity(value) for _, value, _ in _walk(came)):
+        return None
+    return _seen_as(path, came, seen)
+
+
+def _seen_as(path: str, came: Any, seen: Any) -> Fault:
+    types = "" if type(came) is type(seen) else f" ({type(came).__qualname__} and {type(seen).__qualname__})"
+    reason = f"a worker would see {_show(seen)} instead of {_show(came)}{types}; declare the type it has, or convert it"
+    return Fault(path.removeprefix("."), reason)
+
+
+def _compares_by_identity(value: Any) -> bool:
+    if isinstance(value, msgspec.Struct):
+        return not value.__struct_config__.eq
+    equals: object = type(value).__eq__
+    return equals is object.__eq__
+
+
+def _unwritable(value: Any) -> str | None:
+    """Say why JSON cannot hold a value."""
+    try:
+        msgspec.json.encode(value)
+    except Exception as error:  # noqa: BLE001 - a subclass's own conversion may raise what it likes
+        reason = str(error)
+        return reason[:1].lower() + reason[1:]
+    return None
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > 4 * _SHOWN:  # repr refuses numbers of many digits
+        return f"a number of {value.bit_length()} bits"
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
+
+
+def _walk(root: Any) -> Iterator[tuple[str, Any, int]]:
+    """Yield path, value and depth of everything in a value, parents first, one level beyond MAX_DEPTH at most."""
+    stack: list[tuple[str, Any, int]] = [("", root, 0)]
+    while stack:
+        path, value, depth = stack.pop()
+        parts = _parts(value)
+        level = depth + (parts is not None)
+        yield path.removeprefix("."), value, level
+        if parts and level <= MAX_DEPTH:
+            stack.extend((path + label, part, level) for label, part in reversed(parts.items()))
+
+
+def _parts(value: Any) -> dict[str, Any] | None:
+    """Return what a value consists of, by its label in a path; None if it has no parts."""
+    if isinstance(value, Mapping):
+        return {f".{key}" if isinstance(key, str) else f"[{key!r}]": part for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return {f"[{index}]": part for index, part in enumerate(value)}
+    names = _field_names(value)
+    if names is None:
+        return None
+    return {f".{name}": getattr(value, name) for name in names if hasattr(value, name)}
+
+
+def _field_names(value: Any) -> list[str] | None:
+    if isinstance(value, type):
+        return None
+    if isinstance(value, msgspec.Struct):
+        return list(value.__struct_fields__)
+    if dataclasses.is_dataclass(value):
+        return [field.name for field in dataclasses.fields(value)]
+    if hasattr(type(value), "__attrs_attrs__"):
+        return [attribute.name for attribute in type(value).__attrs_attrs__]
+    if hasattr(type(value), "model_fields"):  # pydantic; what it keeps outside its fields counts in its own ==
+        return [*type(value).model_fields, "__pydantic_extra__", "__pydantic_private__"]
+    return None

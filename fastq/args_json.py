@@ -1,0 +1,190 @@
+"""Write args as JSON and read them back, so that the worker sees what was enqueued or nothing is stored at all.
+
+One `ArgsCodec` per kind. `encode` runs in the enqueuing thread; `decode` and `decode_batch` in the producer's thread of
+a worker process. A codec has no state that changes: any number of threads may share it.
+
+The invariant is kept by construction, not by a list of forbidden things: what was written is read with the worker's own
+decoder and compared with what was given. Only what a round trip cannot show is looked for besides: NaN and infinity
+(JSON has none, they turn into null, which an optional field takes), NUL (Postgres refuses it), whole numbers beyond 64
+bits (not every reader keeps them) and nesting beyond MAX_DEPTH. Cheap tests of the bytes decide whether to look at all;
+args_faults.py then looks, and names the field.
+
+Equal means `==` as the type defines it; a type without an `==` of its own is compared field by field.
+Keys that the type does not know are ignored when reading, so that a new enqueuer and an old worker get on.
+
+msgspec converts everything but pydantic models, which convert themselves: it is never imported here.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Generic, TypeVar, get_origin, is_typeddict
+
+import msgspec
+
+from fastq.args_faults import (
+    MAX_DEPTH,
+    difference,
+    fault_in_json,
+    fault_in_numbers,
+    fault_in_text,
+    fault_in_types,
+)
+from fastq.errors import ArgsError
+
+A = TypeVar("A")
+
+_write: msgspec.json.Encoder = msgspec.json.Encoder()
+_read_any: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_read_keys: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_split: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw])
+
+_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * 19  # a number beyond 64 bits has at least 19 digits; bytes.translate finds them at 1 ns a byte
+_MSGSPEC_MISSING = re.compile(r"missing required field `(.*)`$", re.DOTALL)
+_MSGSPEC_FIELD = re.compile(r" - at `(?:key in )?\$\.?(.*)`$", re.DOTALL)
+
+
+class ArgsCodec(Generic[A]):
+    """Convert the args of one kind to JSON and back."""
+
+    def __init__(self, kind: str, type_: type[A], *, forbid_unknown_keys: bool = False) -> None:
+        self.kind = kind
+        self._pydantic = hasattr(type_, "model_validate_json")
+        self._class: type = dict if is_typeddict(type_) else get_origin(type_) or type_
+        self._to_json: Callable[[A], bytes]
+        self._from_json: Callable[[bytes], A]
+        self._read_batch: Callable[[bytes], list[A | ArgsError]] | None = None
+        try:
+            self._known = _keys(type_) if forbid_unknown_keys else None
+            if self._pydantic:
+                self._to_json = _dump_model
+                self._from_json = type_.model_validate_json  # type: ignore[attr-defined]
+            else:
+                self._to_json = _write.encode
+                self._from_json = msgspec.json.Decoder(type_).decode
+                self._read_batch = msgspec.json.Decoder(list[type_]).decode  # type: ignore[valid-type]
+        except (TypeError, NameError) as error:
+            raise ArgsError(kind, f"{type_!r} cannot be read from JSON: {error}") from error
+
+    def encode(self, args: A, max_bytes: int | None = None) -> bytes:
+        """Write args as JSON, or raise ArgsError if the worker would not see them equal."""
+        if not isinstance(args, self._class):
+            raise ArgsError(self.kind, f"expected {self._class.__qualname__}, got {type(args).__qualname__}")
+        try:
+            encoded: bytes = self._to_json(args)
+            self._check_size(encoded, max_bytes)
+            seen = self._from_json(encoded)
+            equal = seen == args
+        except ArgsError:
+            raise
+        except Exception as error:  # a type's own conversion may raise what it likes
+            raise self._refusal(args, error) from error
+        if not equal or self._pydantic or _suspicious(encoded):
+            self._examine(args, seen, encoded, equal=bool(equal))
+        if self._known is not None:
+            self._check_keys(encoded)
+        return encoded
+
+    def decode(self, encoded: bytes) -> A:
+        """Read the args of one job, or raise ArgsError that names the field."""
+        try:
+            if self._known is not None:
+                self._check_keys(encoded)
+            args: A = self._from_json(encoded)
+        except ArgsError:
+            raise
+        except Exception as error:
+            raise self._unreadable(error) from error
+        return args
+
+    def decode_batch(self, batch: bytes | Sequence[bytes]) -> list[A | ArgsError]:
+        """Read the args of many jobs, given one by one or as one JSON array; a bad one becomes its ArgsError."""
+        blob = batch if isinstance(batch, bytes) else b"[" + b",".join(batch) + b"]"
+        if self._read_batch is not None and self._known is None:
+            with suppress(Exception):  # bad elements, or a type that raises: read one by one to find which
+                args = self._read_batch(blob)
+                if isinstance(batch, bytes) or len(args) == len(batch):
+                    return args
+        elements = [bytes(raw) for raw in _split.decode(batch)] if isinstance(batch, bytes) else batch
+        return [self._decode_one(position, encoded) for position, encoded in enumerate(elements)]
+
+    def _decode_one(self, position: int, encoded: bytes) -> A | ArgsError:
+        try:
+            return self.decode(encoded)
+        except ArgsError as error:
+            error.position = position
+            return error
+
+    def _check_size(self, encoded: bytes, max_bytes: int | None) -> None:
+        if max_bytes is not None and len(encoded) > max_bytes:
+            reason = f"{len(encoded)} bytes of JSON, {max_bytes} allowed; store the data elsewhere and enqueue its key"
+            raise ArgsError(self.kind, reason)
+
+    def _check_keys(self, encoded: bytes) -> None:
+        keys = _read_keys.decode(encoded).keys()
+        unknown = next((key for key in keys if key not in (self._known or ())), None)
+        if unknown is not None:
+            known = ", ".join(sorted(self._known or ()))
+            raise ArgsError(self.kind, f"unknown key; forbid_unknown_keys allows only: {known}", field=unknown)
+
+    def _examine(self, args: A, seen: A, encoded: bytes, *, equal: bool) -> None:
+        """Raise ArgsError if there is a fault after all."""
+        fault = fault_in_numbers(args) if b"null" in encoded else None
+        if fault is None:
+            try:
+                fault = fault_in_json(_read_any.decode(encoded))
+            except (msgspec.DecodeError, RecursionError) as error:  # what pydantic can be told to write: NaN
+                raise self._refusal(args, error) from error
+        if fault is None and not equal:
+            fault = difference(args, seen)
+        if fault is not None:
+            raise ArgsError(self.kind, fault.reason, field=fault.field)
+
+    def _refusal(self, args: A, error: Exception) -> ArgsError:
+        """Explain why args could not be written, or written but not read."""
+        if isinstance(error, RecursionError):
+            return ArgsError(self.kind, f"nested deeper than {MAX_DEPTH} levels, or containing itself")
+        fault = fault_in_numbers(args) or fault_in_text(args) or (None if self._pydantic else fault_in_types(args))
+        if fault is not None:
+            return ArgsError(self.kind, fault.reason, field=fault.field)
+        return self._unreadable(error)
+
+    def _unreadable(self, error: Exception) -> ArgsError:
+        """Turn a converter's error into ours, with the field."""
+        field, reason = "", str(error) or type(error).__name__
+        if isinstance(error, msgspec.MsgspecError):
+            found = _MSGSPEC_FIELD.search(reason)
+            if found:
+                field, reason = found[1], reason[: found.start()]
+            missing = _MSGSPEC_MISSING.search(reason)
+            if missing:
+                field = f"{field}.{missing[1]}"
+        elif self._pydantic and hasattr(error, "errors"):
+            first = error.errors()[0]
+            field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+            reason = f"{first['msg']}, got {first['input']!r:.80}"
+        return ArgsError(self.kind, reason[:1].lower() + reason[1:], field=field.removeprefix("."))
+
+
+def _suspicious(encoded: bytes) -> bool:
+    """Say whether these bytes may hold what a round trip does not show; never False for a fault."""
+    return (
+        b"null" in encoded
+        or b"\\u0000" in encoded
+        or (len(encoded) > len(_LONG_NUMBER) and _LONG_NUMBER in encoded.translate(_AS_ZEROS))
+        or (len(encoded) > 2 * MAX_DEPTH and encoded.count(b"[") + encoded.count(b"{") > MAX_DEPTH)
+    )
+
+
+def _dump_model(model: Any) -> bytes:
+    # round_trip: leave out what only output has; by_alias: the names that validation expects; no warnings: we compare.
+    dumped: str = model.model_dump_json(round_trip=True, by_alias=True, warnings="none")
+    return dumped.encode()
+
+
+def _keys(type_: Any) -> frozenset[str]:
+    fields = getattr(msgspec.inspect.type_info(type_), "fields", None)
+    if fields is None:
+        raise TypeError("forbid_unknown_keys needs a type with fields")
+    return frozenset(field.encode_name for field in fields)

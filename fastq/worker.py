@@ -1,0 +1,188 @@
+"""Know which class works a kind: `Worker`, and the `Registry` of them that `fastq run app:registry` is given.
+
+A registry is filled while the application is imported (in the fork server, once per host) and only read afterwards, by
+every process and thread. One instance of each worker serves all executor threads of a process: what it keeps on `self`
+is shared by jobs that run at the same time.
+
+Everything about a worker that can be wrong is found when it is registered, not when its first job comes: no type
+parameter, no `work`, a `work` that takes something else, a bad option, a second worker for the same kind.
+
+An option belongs to the kind. Where the args class states it, that holds; where it does not, the worker's value is
+given to the kind, so that a `Client` in the same program enqueues with it. Two that differ are refused.
+A registry does not scan packages and imports nothing: a worker is known when its module was imported.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin, overload
+
+from fastq.args import Kind, check_max_attempts, check_priority, check_queue, kind_of_type
+from fastq.errors import FastqError, RegistryError
+from fastq.job import Job
+from fastq.retry import default_delay
+
+A = TypeVar("A")
+W = TypeVar("W", bound="Worker[Any]")
+
+DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that hangs must not keep its slot for long
+
+
+class Worker(Generic[A]):
+    """Derive from `Worker[SortArgs]`, write `work`, register it. For a TypedDict: `Worker[MailDict], kind=MAIL`."""
+
+    queue: str | None = None
+    priority: int | None = None
+    max_attempts: int | None = None
+    timeout: float | None = DEFAULT_TIMEOUT  # s from the start of `work`; None: no limit
+    archive: bool = True  # False: completed jobs of this kind leave no row behind
+
+    kind: Kind[A]  # set when registered
+    is_async: bool = False  # set when registered: `async def work` runs on the event loop, not on an executor thread
+    _handle: ClassVar[Kind[Any] | None] = None
+
+    def __init_subclass__(cls, *, kind: Kind[A] | None = None) -> None:
+        """Note the handle of a kind whose args have no class of their own."""
+        super().__init_subclass__()
+        if kind is not None:
+            cls._handle = kind
+
+    def work(self, job: Job[A]) -> object:
+        """Do the job. Return anything (done), `Snooze(seconds)` or `Cancel(reason)`; raise to fail the attempt."""
+        raise NotImplementedError
+
+    def retry_delay(self, job_attempt: int, error: BaseException) -> float:  # noqa: ARG002 - for those who override
+        """Say how many seconds to wait after this attempt failed with this error."""
+        return default_delay(job_attempt)
+
+
+class Registry:
+    """The workers of an application by kind; made once, at module level, and named on the command line."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, Worker[Any]] = {}
+        self.workers: Mapping[str, Worker[Any]] = MappingProxyType(self._workers)
+
+    @overload
+    def register(self, worker: type[W]) -> type[W]: ...
+    @overload
+    def register(self, worker: W) -> W: ...
+    def register(self, worker: type[W] | W) -> type[W] | W:
+        """Add a worker: as a decorator of its class, or called with an instance that was given what it needs."""
+        made = _make(worker) if isinstance(worker, type) else worker
+        if not isinstance(made, Worker):
+            raise RegistryError(f"expected a Worker, got {made!r}; derive it from Worker[YourArgs]")
+        cls = type(made)
+        kind = _kind_of_worker(cls)
+        known = self._workers.get(kind.name)
+        if known is not None:
+            raise RegistryError(
+                f"kind '{kind.name}' has two workers: {_place(type(known))} and {_place(cls)}; "
+                f"remove one, or give its args a kind of their own"
+            )
+        _check_work(made)
+        _settle_options(made, kind)
+        made.kind = kind
+        made.is_async = inspect.iscoroutinefunction(made.work)
+        self._workers[kind.name] = made
+        return worker
+
+    def __repr__(self) -> str:
+        """List the kinds."""
+        return f"Registry({', '.join(sorted(self._workers))})"
+
+
+def _make(cls: type[W]) -> W:
+    if not issubclass(cls, Worker):
+        raise RegistryError(f"{_place(cls)} is no Worker; derive it from Worker[YourArgs]")
+    try:
+        inspect.signature(cls).bind()
+    except TypeError as error:
+        raise RegistryError(
+            f"{_place(cls)} cannot be made without arguments ({error}); "
+            f"make it yourself: registry.register({cls.__name__}(...))"
+        ) from error
+    return cls()
+
+
+def _kind_of_worker(cls: type[Worker[Any]]) -> Kind[Any]:
+    """Find the kind: by the handle if there is one, else by the type parameter."""
+    args_type = _type_parameter(cls)
+    handle = cls._handle
+    if handle is not None:
+        if args_type is not None and args_type is not handle.type:
+            raise RegistryError(
+                f"{_place(cls)} is a Worker[{_name(args_type)}], but kind={handle!r} has args of type "
+                f"{_name(handle.type)}; make them the same"
+            )
+        return handle
+    if args_type is None:
+        raise RegistryError(f"{_place(cls)} does not say what it works; write class {cls.__name__}(Worker[YourArgs])")
+    if not isinstance(args_type, type):
+        raise RegistryError(f"{_place(cls)}: Worker[{args_type!r}] is no class; define the args first, without quotes")
+    try:
+        return kind_of_type(args_type)
+    except FastqError as error:
+        raise RegistryError(f"{_place(cls)}: {error}; or class {cls.__name__}(Worker[...], kind=...)") from error
+
+
+def _type_parameter(cls: type[Worker[Any]]) -> Any:
+    """Return X of the nearest `Worker[X]` (or a generic subclass of it) among the bases; None if there is none."""
+    for base in cls.__mro__:
+        for written in base.__dict__.get("__orig_bases__", ()):
+            origin, parameters = get_origin(written), get_args(written)
+            if isinstance(origin, type) and issubclass(origin, Worker) and not isinstance(parameters[0], TypeVar):
+                return parameters[0]
+    return None
+
+
+def _check_work(worker: Worker[Any]) -> None:
+    """Refuse a `work` that could not be called, or whose body would not run when it is."""
+    cls = type(worker)
+    if cls.work is Worker.work:
+        raise RegistryError(f"{_place(cls)} has no work method; write: def work(self, job: Job[...]) -> None")
+    signature = inspect.signature(worker.work)
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise RegistryError(
+            f"{_place(cls)}.work is called with a job and nothing else, but takes {signature} ({error}); "
+            f"write: def work(self, job: Job[...])"
+        ) from error
+    if inspect.isgeneratorfunction(worker.work) or inspect.isasyncgenfunction(worker.work):
+        raise RegistryError(f"{_place(cls)}.work has a yield in it, so calling it would run nothing; return instead")
+
+
+def _settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
+    """Check the worker's options and give the kind those that it leaves open."""
+    cls = type(worker)
+    timeout: Any = worker.timeout
+    if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < float("inf")):
+        raise RegistryError(f"{_place(cls)}.timeout: expected seconds above 0, or None for no limit; got {timeout!r}")
+    checks: dict[str, Callable[[Any], object]] = {
+        "queue": check_queue,
+        "priority": check_priority,
+        "max_attempts": check_max_attempts,
+    }
+    given = {name: getattr(worker, name) for name in checks if getattr(worker, name) is not None}
+    for name, value in given.items():
+        try:
+            checks[name](value)
+        except FastqError as error:
+            raise RegistryError(f"{_place(cls)}: {error}") from error
+        stated = getattr(kind, name)
+        if stated not in (None, value):
+            raise RegistryError(
+                f"kind '{kind.name}': {name} is {stated!r} in {kind.place} and {value!r} in {_place(cls)}; "
+                f"state it in one of them"
+            )
+    for name, value in given.items():
+        setattr(kind, name, value)
+
+
+def _place(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _name(of: Any) -> str:
+    return str(getattr(of, "__qualname__", of))
