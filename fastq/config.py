@@ -1,0 +1,179 @@
+"""One frozen `Config`: every setting as a flag, a FASTQ_* variable and a default with its reason.
+
+The only reader of os.environ. Read once at start by whoever begins (the CLI, a Client); processes inherit the same object.
+Precedence: an argument or flag that was given, then the environment, then the default; None means "not given".
+
+A setting is declared once, below: its name gives the variable (`shutdown_timeout` -> FASTQ_SHUTDOWN_TIMEOUT) and the flag
+(--shutdown-timeout); `help` and `why` feed the CLI's help and the reference in docs/. A bad value stops the start with a
+ConfigError that tells the variable, what came and what is allowed. It deliberately does not read files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, cast
+
+from fastq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+"""Postgres cuts names at 63 bytes; the longest that we append (an archive partition's) needs 15 of them."""
+
+QUEUE = re.compile(r"[a-z0-9_][a-z0-9_.\-]{0,62}")
+
+
+def _seconds(low: float, high: float = 86_400.0) -> tuple[Callable[[str], float], str]:
+    def parse(text: str) -> float:
+        value = float(text)
+        if not low <= value <= high:
+            raise ValueError
+        return value
+
+    return parse, f"seconds, {low:g} to {high:g}"
+
+
+def _whole(low: int, high: int) -> tuple[Callable[[str], int], str]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError
+        return value
+
+    return parse, f"a whole number, {low} to {high}"
+
+
+def _flag() -> tuple[Callable[[str], bool], str]:
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    return lambda text: words[text.strip().lower()], "1/true/yes/on or 0/false/no/off"
+
+
+def _word(*words: str) -> tuple[Callable[[str], str], str]:
+    return lambda text: words[words.index(text.strip().lower())], " or ".join(words)
+
+
+def _name(pattern: re.Pattern[str]) -> tuple[Callable[[str], str], str]:
+    def parse(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise ValueError
+        return text
+
+    return parse, f"a name like {pattern.pattern}"
+
+
+def _text() -> tuple[Callable[[str], str], str]:
+    return lambda text: text, "text"
+
+
+def parse_queues(text: str) -> dict[str, int]:
+    """Read `default=16,emails=4` (or `default`, with the default concurrency) into concurrency by queue."""
+    queues: dict[str, int] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, count = part.partition("=")
+        concurrency = int(count) if equals else 0
+        if not QUEUE.fullmatch(name) or not 0 <= concurrency <= MAX_CONCURRENCY or (equals and not concurrency):
+            raise ValueError
+        queues[name] = concurrency
+    return queues
+
+
+MAX_CONCURRENCY = 1_000
+"""Executor threads of one queue in one process: each costs a stack and a slot in shared memory; more belongs in processes."""
+
+
+def _queues() -> tuple[Callable[[str], dict[str, int]], str]:
+    return parse_queues, f"NAME or NAME=CONCURRENCY, comma-separated, concurrency 1 to {MAX_CONCURRENCY}"
+
+
+def _setting(default: object, parser: tuple[Callable[[str], Any], str], help: str, why: str) -> Any:  # noqa: A002, ANN401 - reads as what it is
+    parse, allowed = parser
+    metadata = {"parse": parse, "allowed": allowed, "help": help, "why": why}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Every setting of fastq. Build it with `Config.load()`; the CLI passes the flags that were given."""
+
+    database_url: str = _setting("", _text(), "the Postgres to use; empty: an embedded one, for development", "nothing to guess")
+    schema: str = _setting("fastq", _name(SCHEMA), "the schema of fastq's tables", "one word to find in psql")
+    procs: int = _setting(0, _whole(0, 256), "worker processes; 0: one per core", "one interpreter keeps one core busy")
+    queues: dict[str, int] = _setting({"default": 0}, _queues(), "queues to work, with their concurrency per process", "")
+    threads: int = _setting(16, _whole(1, MAX_CONCURRENCY), "concurrency of a queue that names none", "jobs mostly wait: for a database, for an API")
+    max_args_bytes: int = _setting(262_144, _whole(64, 16_777_216), "the largest args that enqueue accepts", "a claim brings thousands of jobs at once")
+    batch: int = _setting(2_000, _whole(1, 20_000), "the most jobs in one claim or completion", "measured: 500 costs 12 % more per job, 5,000 gains 2 %")
+    prefetch: float = _setting(0.05, _seconds(0, 10), "jobs to hold ready, as seconds of the present pace", "ten round trips to a database nearby")
+    prefetch_bytes: int = _setting(33_554_432, _whole(65_536, 1_073_741_824), "the most bytes of args in one claim, by the last claim's mean", "memory stays flat when args are large")
+    archive: bool = _setting(True, _flag(), "keep a row of each completed job", "history is what people look for first")
+    archive_days: int = _setting(7, _whole(1, 3_650), "days to keep finished jobs", "long enough to look into last weekend")
+    poll_interval: float = _setting(1.0, _seconds(0.01, 60), "seconds between looks at an idle queue", "bounds what a lost wake-up or a late commit can cost")
+    poll_only: bool = _setting(False, _flag(), "do not LISTEN and do not prepare: for a pooler in transaction mode", "sessions are shared there")
+    shutdown_timeout: float = _setting(25.0, _seconds(0, 3_600), "seconds that running jobs get to end at a stop", "Kubernetes kills after 30")
+    timeout_grace: float = _setting(5.0, _seconds(0.1, 3_600), "seconds from a job's timeout until its thread is given up", "a C call must return before Python can raise")
+    beat_interval: float = _setting(5.0, _seconds(0.1, 60), "seconds between signs of life", "a third of the time to live: two may be lost")
+    process_ttl: float = _setting(15.0, _seconds(1, 3_600), "seconds after the last beat until a host counts as gone", "three beats")
+    lease_ttl: float = _setting(10.0, _seconds(1, 3_600), "seconds that the leader's lease lasts", "three renewals")
+    statement_timeout: float = _setting(10.0, _seconds(0.1, 600), "seconds until a statement of ours is cut off", "River's figure; a frozen peer is not seen otherwise")
+    max_crashes: int = _setting(3, _whole(1, 100), "process deaths while executing, after which a job is discarded", "twice may be bad luck")
+    codec: str = _setting("auto", _word("auto", "c", "python"), "which twin decodes and encodes", "auto: the C core where it was built")
+    log_level: str = _setting("info", _word("debug", "info", "warning", "error"), "what is logged", "")
+    log_json: bool = _setting(False, _flag(), "log one JSON object a line", "for machines")
+
+    def __post_init__(self) -> None:
+        """Refuse combinations that cannot work."""
+        if self.beat_interval * 2 >= self.process_ttl:
+            raise ConfigError(
+                f"FASTQ_BEAT_INTERVAL ({self.beat_interval:g}) must be less than half of FASTQ_PROCESS_TTL ({self.process_ttl:g}): "
+                "one lost beat would count as a death; lower the interval or raise the ttl"
+            )
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None, **given: object) -> Config:
+        """Build the configuration from what was given (None: not given) and the environment."""
+        environ = os.environ if environ is None else environ
+        values: dict[str, object] = {}
+        for setting in fields(cls):
+            variable = variable_of(setting.name)
+            value = given.pop(setting.name, None)
+            if isinstance(value, str):
+                values[setting.name] = _parse(setting, value, f"--{setting.name.replace('_', '-')}")
+            elif value is not None:
+                values[setting.name] = value
+            elif environ.get(variable, "").strip():
+                values[setting.name] = _parse(setting, environ[variable], variable)
+        if given:
+            raise ConfigError(f"no setting is called {', '.join(sorted(given))}")
+        return cls(**cast("dict[str, Any]", values))
+
+    @property
+    def process_count(self) -> int:
+        """Return the number of worker processes, counting the cores if it was left open."""
+        return self.procs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+
+    @property
+    def concurrency(self) -> dict[str, int]:
+        """Return the concurrency of each queue, with the default filled in."""
+        return {name: count or self.threads for name, count in self.queues.items()}
+
+    @property
+    def channel(self) -> str:
+        """Return the name of the notification channel: the schema's."""
+        return self.schema
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"FASTQ_{name.upper()}"
+
+
+def _parse(setting: Field[Any], text: str, source: str) -> object:
+    try:
+        return setting.metadata["parse"](text)
+    except (ValueError, KeyError, OverflowError):
+        default = setting.default if setting.default is not MISSING else "default"
+        raise ConfigError(f"{source}: expected {setting.metadata['allowed']}, got {text!r}; the default is {default!r}") from None

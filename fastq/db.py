@@ -1,0 +1,194 @@
+"""The one door to Postgres: connections, and the statements of fastq/sql by name.
+
+Runs in every process and thread that talks to the database; a `Connection` belongs to one thread at a time and never
+crosses a fork. Autocommit always: a statement is a transaction, and nothing of ours stays open while user code runs.
+
+Two ways to run a statement:
+- `run(name, *params)`: through psycopg's cursor, Python values in, rows of Python values out. For everything that is not hot.
+- `run_blobs(name, params)`: prepared once, binary values in and out as bytes, one blocking libpq call. For claim and complete:
+  libpq's asynchronous route gives the interpreter lock back and takes it again several times a statement, and behind a busy
+  executor each of those costs up to a switch interval (5 ms); the blocking call does it once.
+
+A blocking call has no deadline of its own. `deadline` is published before each statement and cleared after it; a watchdog
+(the main thread of a process or of the supervisor) calls `cut()` on a connection that has passed it, which shuts the socket
+down and makes the call return with an error. TCP keepalives would not do: they do not see a frozen peer.
+
+The schema's name is replaced at load time: the files say `fastq.`, which is what a user of psql sees in them too.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import socket
+import time
+from importlib import resources
+from typing import TYPE_CHECKING, Any, LiteralString, cast
+
+import psycopg
+from psycopg import errors as pg_errors
+from psycopg import pq
+
+from fastq.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+Error = psycopg.Error
+Lost = (psycopg.OperationalError, psycopg.InterfaceError)
+"""The connection is gone or unusable: whoever sees it builds a new one; whether the statement took effect is unknown."""
+
+CONNECT_TIMEOUT = 10
+"""Seconds to wait for a connection. libpq counts whole seconds and waits for ever by default; River's figure."""
+
+PINNED_SETTINGS = {
+    # What a role's or a database's defaults could break (isolation, time limits meant for people, a hostile search path) ...
+    "default_transaction_isolation": "read committed",
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "search_path": "pg_catalog",
+    "timezone": "UTC",
+    # ... and the plans: each statement has one right plan, by the index its header names, whatever the statistics of a
+    # table that was empty a second ago say. Prepared statements then keep that plan.
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+
+
+@functools.cache
+def statement(name: str, schema: str = "fastq") -> str:
+    """Return the text of sql/NAME.sql with the schema's own name in it and the header taken off."""
+    text = resources.files("fastq").joinpath("sql", f"{name}.sql").read_text()
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+    return in_schema(body.strip(), schema)
+
+
+def in_schema(text: str, schema: str) -> str:
+    """Put another schema's name where the text says `fastq.`; the name has been checked by `Config`."""
+    return text if schema == "fastq" else re.sub(r"\bfastq\.", f'"{schema}".', text)
+
+
+class Connection:
+    """One database session. Its owner's thread runs statements; a watchdog's thread may only read `deadline` and `cut()`."""
+
+    def __init__(self, raw: psycopg.Connection[tuple[Any, ...]], schema: str, *, prepare: bool, timeout: float) -> None:
+        self.raw = raw
+        self.schema = schema
+        self.timeout = timeout
+        self.deadline: float | None = None  # written by the owner, read by the watchdog
+        self._prepare = prepare
+        self._prepared: set[str] = set()
+        self.backend_pid = raw.info.backend_pid
+
+    def run(self, name: str, *params: object) -> list[tuple[Any, ...]]:
+        """Run sql/NAME.sql and return its rows; a statement without rows returns an empty list."""
+        return self.execute(statement(name, self.schema), *params)
+
+    def run_one(self, name: str, *params: object) -> tuple[Any, ...]:
+        """Run a statement that always answers with one row."""
+        return self.run(name, *params)[0]
+
+    def execute(self, text: str, *params: object) -> list[tuple[Any, ...]]:
+        """Run the text of a statement; only for migrations and for statements that DDL must build."""
+        self.deadline = time.monotonic() + self.timeout
+        try:
+            cursor = self.raw.execute(cast("LiteralString", text), params or None, prepare=self._prepare and bool(params))
+            return cursor.fetchall() if cursor.description else []
+        finally:
+            self.deadline = None
+
+    def run_blobs(self, name: str, params: Sequence[bytes | None]) -> tuple[int, list[bytes | None]]:
+        """Run sql/NAME.sql with binary values; return the count of affected rows and the first row's values as they came."""
+        pgconn = self.raw.pgconn
+        formats = [pq.Format.BINARY] * len(params)
+        self.deadline = time.monotonic() + self.timeout
+        try:
+            if self._prepare:
+                if name not in self._prepared:
+                    self._check(pgconn.prepare(name.encode(), statement(name, self.schema).encode()))
+                    self._prepared.add(name)
+                result = pgconn.exec_prepared(name.encode(), params, formats, pq.Format.BINARY)
+            else:
+                text = statement(name, self.schema).encode()
+                result = pgconn.exec_params(text, params, None, formats, pq.Format.BINARY)
+        finally:
+            self.deadline = None
+        self._check(result)
+        row = [result.get_value(0, column) for column in range(result.nfields)] if result.ntuples else []
+        return result.command_tuples or 0, row
+
+    def _check(self, result: pq.abc.PGresult) -> None:
+        if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+            return
+        raise pg_errors.error_from_result(result, encoding="utf-8")
+
+    def listen(self, channel: str) -> None:
+        """Begin to receive the notifications of a channel; the name has been checked by `Config`."""
+        self.execute(f'listen "{channel}"')
+
+    def notifications(self, timeout: float | None) -> Iterator[str]:
+        """Yield the payloads that arrive within `timeout` seconds, all that came with the first at once."""
+        for notification in self.raw.notifies(timeout=timeout, stop_after=1):
+            yield notification.payload
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, for select."""
+        return self.raw.fileno()
+
+    @property
+    def usable(self) -> bool:
+        """Tell whether another statement can be tried on this session."""
+        return not self.raw.closed and not self.raw.broken
+
+    def cut(self) -> None:
+        """Shut the socket down from another thread: the statement under way returns at once with an error."""
+        try:
+            with socket.socket(fileno=socket.dup(self.raw.fileno())) as twin:
+                twin.shutdown(socket.SHUT_RDWR)
+        except (OSError, psycopg.Error):
+            return  # closed already: there is nothing to wait for
+
+    def close(self) -> None:
+        """End the session."""
+        self.raw.close()
+
+
+def connect(
+    url: str, *, role: str, schema: str = "fastq", pinned: bool = True, prepare: bool = True, timeout: float = 10.0
+) -> Connection:
+    """Open a session named `fastq ROLE`. `pinned` and `prepare` go off for a pooler that shares sessions between clients."""
+    options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in PINNED_SETTINGS.items())
+    extra: dict[str, Any] = {"options": options} if pinned else {}
+    try:
+        raw = psycopg.connect(
+            url,
+            autocommit=True,
+            application_name=f"fastq {role}",
+            connect_timeout=CONNECT_TIMEOUT,
+            prepare_threshold=None,
+            cursor_factory=psycopg.RawCursor,
+            **extra,
+        )
+    except psycopg.Error as error:
+        raise DatabaseUnavailable(first_line(error)) from error
+    return Connection(raw, schema, prepare=prepare, timeout=timeout)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text: what logs and one-line messages show."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def refused_data(error: BaseException) -> bool:
+    """Tell whether Postgres refused a value of the statement, so that the same statement without that row may pass."""
+    state = getattr(error, "sqlstate", None) or ""
+    return state[:2] in {"21", "22", "23"} or state == "54000"
+
+
+def undefined_schema(error: BaseException) -> bool:
+    """Tell whether the statement failed because the schema is not there or not migrated."""
+    return getattr(error, "sqlstate", None) in {"3F000", "42P01", "42703", "42883", "42704"}

@@ -1,0 +1,32 @@
+-- what: claims up to $7 jobs of one queue, best priority first, each after its cursor; the answer is one row of blobs.
+-- called by: producer, in its turn. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit, $8 upper end of seq.
+-- index: job_ready, one range per priority. The UPDATE is HOT: it changes no column that an index names.
+-- locks: the claimed rows; rows that others have locked are skipped.
+with picked as (
+    select pick.place
+    from (values (1::smallint, $3::bigint), (2, $4::bigint), (3, $5::bigint), (4, $6::bigint)) as lane (priority, after)
+    cross join lateral (
+        select job.ctid as place
+        from fastq.job
+        where job.queue = $2::text and job.priority = lane.priority and job.seq > lane.after and job.seq <= $8::bigint
+          and job.state = 'available'
+        order by job.seq
+        limit $7::bigint
+        for update skip locked
+    ) as pick
+    where not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
+    limit $7::bigint
+), claimed as (
+    update fastq.job
+    set state = 'running', claim = $1::bigint, attempt = attempt + 1, attempted_at = clock_timestamp()
+    where job.ctid = any (array(select place from picked))
+    returning id, seq, attempt, max_attempts, priority, kind, args, tags
+)
+select
+    string_agg(int8send(id), ''),
+    string_agg(int8send(seq), ''),
+    string_agg(int8send(attempt::bigint << 32 | max_attempts::bigint << 16 | priority), ''),
+    string_agg(kind, E'\x1e'),
+    string_agg(args::text, E',\x1e'),
+    (json_object_agg(id, tags) filter (where tags is not null))::text
+from claimed

@@ -1,0 +1,43 @@
+-- what: gives running jobs back to be run again: failed, snoozed or handed back. One whose cancellation was asked for ends cancelled.
+-- called by: completer. Arrays of one length: $1 ids, $2 claims, $3 delays in seconds (<= 0: at once), $4 charged (false: the
+--            attempt does not count), $5 errors (json text or null). $6 channel. Answers with the number of rows that were still ours.
+-- index: job_pkey.
+-- locks: the rows, in the order of the ids given (the caller sorts them).
+with given as (
+    select * from unnest($1::bigint[], $2::bigint[], $3::float8[], $4::boolean[], $5::text[])
+        as given (id, claim, delay, charged, error)
+), mine as (
+    select job.id, job.cancel_requested, given.delay, given.charged,
+        case when given.error is null then job.errors
+             else coalesce(job.errors, '[]') || jsonb_build_array(
+                 given.error::jsonb || jsonb_build_object('attempt', job.attempt, 'at', job.attempted_at)) end as errors
+    from fastq.job
+    join given on job.id = given.id and job.claim = given.claim
+    where job.state = 'running'
+    for update of job
+), again as (
+    update fastq.job
+    set state = (case when delay <= 0 then 'available' when charged then 'retryable' else 'scheduled' end)::fastq.state,
+        seq = case when delay <= 0 then nextval('fastq.job_seq') end,
+        scheduled_at = case when delay > 0 then clock_timestamp() + make_interval(secs => delay) end,
+        attempt = attempt - (not charged)::int::smallint,
+        claim = null,
+        errors = mine.errors
+    from mine
+    where job.id = mine.id and not mine.cancel_requested
+    returning job.id, case when delay <= 0 then queue else '@due' end as wake
+), cancelled as (
+    delete from fastq.job using mine
+    where job.id = mine.id and mine.cancel_requested
+    returning job.*, mine.errors as all_errors
+), archived as (
+    insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
+        queue, kind, args, tags, errors)
+    select id, created_at, attempted_at, now(), 'cancelled', priority, attempt, max_attempts, crashes,
+        queue, kind, args, tags, all_errors
+    from cancelled
+    returning id
+), woken as (
+    select pg_notify($6::text, wake) from (select distinct wake from again) as hint
+)
+select (select count(*) from again) + (select count(*) from archived), (select count(*) from woken)
