@@ -16,8 +16,8 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 # A module imports modules of lower layers, and of its own layer. A new module gets its place here.
 LAYERS = (
     "errors config job retry",
-    "args args_json args_faults worker codec _codec_py db events",
-    "client producer executor completer cursor lease maintainer migrate embedded",
+    "args args_json args_faults worker codec _codec_py db events log",
+    "client producer executor completer cursor lease maintainer migrate embedded app admin",
     "process supervisor",
     "cli bench testing __init__ __main__",
 )
@@ -27,7 +27,7 @@ DOORS = {  # what is imported -> who may
     "psycopg": {"db"},
     "psycopg_pool": {"db"},
     "fastq._fastq": {"codec"},
-    "signal": {"supervisor", "process"},
+    "signal": {"supervisor", "process", "cli"},
     "multiprocess": {"supervisor", "process"},
 }
 CALLS = {  # an attribute of os -> who may use it

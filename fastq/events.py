@@ -1,0 +1,102 @@
+"""Tell what happened: an event is a fact with a name and fields, for the log and for whoever subscribed.
+
+Any process and thread may emit; the subscribers of a process are called by the thread that emits, so they must be quick.
+Names are `thing.verb` in the past tense (`job.failed`, `process.died`); fields are plain values, durations in seconds.
+
+Invariants:
+- An event costs next to nothing when its level is not logged and nobody subscribed: the line is written on demand.
+- The line is one line, whatever the fields hold: what could forge a line or drive a terminal is escaped.
+- A subscriber that raises is logged and does not disturb whoever emitted.
+
+It deliberately does not configure logging (that is log.py) and keeps no history.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LOGGER = logging.getLogger("fastq")
+
+MAX_VALUE = 2_000
+"""Characters of one value in a line: a guess at what a person still reads. Subscribers and JSON get all of it."""
+
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One fact; `str()` gives its line."""
+
+    name: str
+    level: int
+    fields: Mapping[str, object]
+
+    def __str__(self) -> str:
+        """Write `name key=value ...`, the values quoted and escaped where they need it; a field of None is left out."""
+        return " ".join([self.name, *(f"{key}={written(value)}" for key, value in self.fields.items() if value is not None)])
+
+
+_subscribers: tuple[Callable[[Event], object], ...] = ()  # replaced as a whole under the lock, read without it
+_lock = threading.Lock()
+
+
+def emit(name: str, /, *, level: int = logging.INFO, **fields: object) -> None:
+    """Log an event and hand it to the subscribers."""
+    wanted = LOGGER.isEnabledFor(level)
+    subscribers = _subscribers
+    if not wanted and not subscribers:
+        return
+    event = Event(name, level, fields)
+    if wanted:
+        LOGGER.log(level, event, stacklevel=2)
+    for subscriber in subscribers:
+        try:
+            subscriber(event)
+        except Exception:
+            LOGGER.exception("a subscriber raised on %s", name)
+
+
+def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
+    """Have the callback called with each event of this process; call what is returned to end that."""
+    global _subscribers  # noqa: PLW0603 - the list of the process
+    with _lock:
+        _subscribers = (*_subscribers, callback)
+
+    def unsubscribe() -> None:
+        global _subscribers  # noqa: PLW0603 - the same
+        with _lock:
+            _subscribers = tuple(other for other in _subscribers if other is not callback)
+
+    return unsubscribe
+
+
+def written(value: object) -> str:
+    """Write a value so that it stays on its line and cannot be taken for anything else."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").removesuffix(".")
+    if isinstance(value, list | tuple | set | frozenset):
+        value = ",".join(map(str, value))
+    text = str(value)
+    if len(text) > MAX_VALUE:
+        text = text[:MAX_VALUE] + "..."
+    if text and text.isprintable() and not any(mark in text for mark in ' "=\\'):
+        return text
+    return f'"{escaped(text)}"'
+
+
+def escaped(text: str) -> str:
+    r"""Write what is not printable (line ends, escape sequences, marks that turn the direction of text) as \n or \xNN."""
+    return "".join(_ESCAPES.get(mark) or (mark if mark.isprintable() else _hex(ord(mark))) for mark in text)
+
+
+def _hex(point: int) -> str:
+    short = 0x100
+    return f"\\x{point:02x}" if point < short else f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"  # noqa: PLR2004

@@ -1,0 +1,76 @@
+"""Send the log to stderr: a short line for people, or one JSON object a line for machines.
+
+Called by the supervisor and by each process once the application is imported, because what the application configured
+itself comes first: a `fastq` logger that has handlers stays as it is, and the root logger is touched only when it has
+none (then the application's own records come out in the same form).
+
+Invariant: one record of ours is one line and one write, so that the lines of several processes do not mix.
+It deliberately knows no files and no rotation: whoever runs the supervisor has them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from fastq.events import LOGGER, Event
+
+if TYPE_CHECKING:
+    from fastq.config import Config
+
+
+class TextFormatter(logging.Formatter):
+    """Write `14:03:22.123 info  line`; records that are not ours name their logger."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record; a traceback follows on lines of its own."""
+        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
+        source = "" if record.name == LOGGER.name else f"{record.name}: "
+        line = f"{clock}.{int(record.msecs):03d} {record.levelname.lower():7s} {source}{record.getMessage()}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """Write one JSON object; the fields of an event are keys of it, after `time`, `level`, `pid` and `event`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record, pure ASCII."""
+        clock = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        head: dict[str, object] = {
+            "time": f"{clock}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "pid": record.process,
+        }
+        if isinstance(record.msg, Event):
+            head["event"] = record.msg.name
+            head = {**head, **record.msg.fields, **head}  # ours come first, and win
+        else:
+            head |= {"logger": record.name, "message": record.getMessage()}
+        if record.exc_info:
+            head["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(head, default=str)
+
+
+class _OurHandler(logging.StreamHandler[TextIO]):
+    """Mark the handler as ours, so that a second `set_up` replaces it instead of adding one."""
+
+
+def set_up(config: Config) -> None:
+    """Log at the configured level and in the configured form to stderr. May be called again."""
+    for logger in (LOGGER, logging.getLogger()):
+        for handler in [handler for handler in logger.handlers if isinstance(handler, _OurHandler)]:
+            logger.removeHandler(handler)
+    level = logging.getLevelNamesMapping()[config.log_level.upper()]
+    handler = _OurHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if config.log_json else TextFormatter())
+    LOGGER.setLevel(level)
+    if not LOGGER.handlers:
+        LOGGER.addHandler(handler)
+        LOGGER.propagate = False
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(handler)
+        root.setLevel(max(level, logging.INFO))  # "debug" means ours, not that of every library
