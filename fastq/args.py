@@ -152,47 +152,48 @@ def kind_of(args: A, handle: Kind[A] | None = None) -> Kind[A]:
     return kind_of_type(type(args)) if handle is None else handle
 
 
-def check_kind_name(name: str) -> str:
+def check_kind_name(name: object) -> str:
     """Return the name, or raise OptionError with the rule."""
-    if not KIND_NAME.fullmatch(str(name)):
+    if not isinstance(name, str) or not KIND_NAME.fullmatch(name):
         raise OptionError(
             f"kind {name!r}: expected a letter or underscore and then up to 126 letters, digits, '_', '.', ':' or '-'"
         )
     return name
 
 
-def check_queue(queue: str) -> str:
+def check_queue(queue: object) -> str:
     """Return the queue's name, or raise OptionError with the rule."""
-    if not QUEUE_NAME.fullmatch(str(queue)):
-        raise OptionError(
-            f"queue {queue!r}: expected 1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-'"
-        )
+    if not isinstance(queue, str) or not QUEUE_NAME.fullmatch(queue):
+        raise OptionError(f"queue {queue!r}: expected 1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-'")
     return queue
 
 
-def check_priority(priority: int) -> int:
+def check_priority(priority: object) -> int:
     """Return the priority, or raise OptionError with the rule."""
     if type(priority) is not int or priority not in PRIORITIES:
         raise OptionError(f"priority {priority!r}: expected a whole number from 1 (first) to 4 (last)")
     return priority
 
 
-def check_max_attempts(max_attempts: int) -> int:
+def check_max_attempts(max_attempts: object) -> int:
     """Return the number, or raise OptionError with the rule."""
     if type(max_attempts) is not int or max_attempts not in MAX_ATTEMPTS:
         raise OptionError(f"max_attempts {max_attempts!r}: expected a whole number from 1 to {MAX_ATTEMPTS[-1]}")
     return max_attempts
 
 
-def check_tags(tags: Sequence[str]) -> tuple[str, ...]:
+def check_tags(tags: object) -> tuple[str, ...]:
     """Return the tags as a tuple, or raise OptionError with the rule."""
-    if isinstance(tags, str):
-        raise OptionError(f"tags {tags!r}: expected a list of strings, got one string; write tags=[{tags!r}]")
+    if not isinstance(tags, list | tuple | set | frozenset):
+        raise OptionError(f"tags {tags!r}: expected a list of strings, such as tags=['red']")
     if len(tags) > MAX_TAGS:
         raise OptionError(f"tags: expected {MAX_TAGS} at most, got {len(tags)}")
-    for tag in tags:
-        if not tag.isprintable() or "," in tag or not 0 < len(tag) <= MAX_TAG_LENGTH:
-            raise OptionError(
-                f"tag {tag!r}: expected 1 to {MAX_TAG_LENGTH} printable characters without a comma or control character"
-            )
-    return tuple(tags)
+    return tuple(_check_tag(tag) for tag in tags)
+
+
+def _check_tag(tag: object) -> str:
+    if not isinstance(tag, str) or not tag.isprintable() or "," in tag or not 0 < len(tag) <= MAX_TAG_LENGTH:
+        raise OptionError(
+            f"tag {tag!r}: expected 1 to {MAX_TAG_LENGTH} printable characters without a comma or control character"
+        )
+    return tag

@@ -1,0 +1,506 @@
+"""What is args: kinds and their options, and that a worker sees what was enqueued or nothing is stored."""
+
+import math
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NotRequired, TypedDict
+from uuid import UUID
+
+import attrs
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, check_tags, kind, kind_of
+from fastq.errors import ArgsError, OptionError, UnknownKind
+
+
+@dataclass
+class Data(Args, kind="data", queue="slow", priority=2, max_attempts=5, tags=["t"]):
+    value: Any
+    limit: float | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Slotted(Args, kind="slotted"):
+    value: Any
+    limit: float | None = None
+
+
+@attrs.define
+class Attrs(Args, kind="attrs"):
+    value: Any
+    limit: float | None = None
+
+
+class Model(Args, pydantic.BaseModel, kind="model"):
+    value: Any
+    limit: float | None = None
+
+
+@kind("struct", queue="slow")
+class Struct(Args, msgspec.Struct):
+    value: Any
+    limit: float | None = None
+
+
+class Typed(TypedDict):
+    value: Any
+    limit: NotRequired[float | None]
+
+
+TYPED = Kind("typed", Typed)
+SHAPES = {
+    "dataclass": (Data, kind_of(Data(0))),
+    "slotted": (Slotted, kind_of(Slotted(0))),
+    "attrs": (Attrs, kind_of(Attrs(0))),
+    "pydantic": (Model, kind_of(Model(value=0))),
+    "struct": (Struct, kind_of(Struct(0))),
+    "typeddict": (Typed, TYPED),
+}
+every_shape = pytest.mark.parametrize("shape", SHAPES)
+
+
+def encode(shape, **values):
+    make, of_kind = SHAPES[shape]
+    return of_kind.codec.encode(make(**values))
+
+
+def refusal(shape, **values):
+    with pytest.raises(ArgsError) as caught:
+        encode(shape, **values)
+    assert caught.value.kind == SHAPES[shape][1].name
+    return caught.value
+
+
+# Kinds and their options
+
+
+@every_shape
+def test_every_shape_of_args_has_its_kind(shape):
+    make, of_kind = SHAPES[shape]
+
+    assert of_kind.type is make
+    assert kind_of(make(value=1), TYPED if make is Typed else None) is of_kind
+
+
+def test_class_keywords_become_options_of_the_kind():
+    declared = kind_of(Data(0))
+
+    assert (declared.name, declared.queue, declared.priority) == ("data", "slow", 2)
+    assert (declared.max_attempts, declared.tags) == (5, ("t",))
+    assert kind_of(Struct(0)).queue == "slow"
+
+
+def test_kind_that_says_nothing_leaves_its_options_open():
+    assert (TYPED.queue, TYPED.priority, TYPED.max_attempts, TYPED.tags) == (None, None, None, ())
+
+
+def test_subclass_does_not_inherit_its_parents_kind():
+    @dataclass
+    class Child(Data):
+        more: int = 0
+
+    with pytest.raises(UnknownKind, match=r"Child names no kind.*a worker would see a Data"):
+        kind_of(Child(1))
+
+
+def test_base_class_without_a_kind_serves_its_subclasses():
+    @dataclass
+    class Tenant(Args):
+        tenant: int
+
+    @dataclass
+    class Mail(Tenant, kind="mail"):
+        to: str
+
+    assert kind_of(Mail(1, "x")).name == "mail"
+    with pytest.raises(UnknownKind, match="Tenant names no kind"):
+        kind_of(Tenant(1))
+
+
+def test_args_that_are_no_args_say_what_to_write():
+    with pytest.raises(UnknownKind, match=r"dict is no Args class: derive it from Args with kind=\.\.\., or pass kind="):
+        kind_of({"value": 1})
+
+
+def test_options_without_a_kind_are_refused():
+    with pytest.raises(OptionError, match=r"options need a kind"):
+
+        class Lost(Args, queue="slow"):
+            pass
+
+
+def test_unknown_option_is_refused_where_it_is_written():
+    with pytest.raises(TypeError, match="quue"):
+
+        class Typo(Args, kind="typo", quue="slow"):
+            pass
+
+
+def test_decorator_wants_an_args_class():
+    with pytest.raises(OptionError, match=r"needs a class derived from Args; for others write Kind\('x', ...\)"):
+        kind("x")(int)
+
+
+def test_handle_wants_a_type():
+    with pytest.raises(OptionError, match="expected a class or a TypedDict"):
+        Kind("x", "Typed")
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a b", "a/b", "é", "a" * 128, "a\n", None])
+def test_bad_kind_names_are_refused(name):
+    with pytest.raises(OptionError, match="expected a letter or underscore"):
+        Kind(name, Typed)
+
+
+@pytest.mark.parametrize("name", ["a", "_", "Emails.Send", "app:resize-image", "a" * 127])
+def test_good_kind_names_are_taken(name):
+    assert Kind(name, Typed).name == name
+
+
+@pytest.mark.parametrize(
+    ("check", "value"),
+    [
+        *[(check_queue, name) for name in ("", "A", "-a", ".a", "a b", "a" * 64, "a\n", None)],
+        *[(check_priority, number) for number in (0, 5, True, 1.0, "1")],
+        *[(check_max_attempts, number) for number in (0, 32_768, True, "3")],
+        *[(check_tags, tags) for tags in ("red", ["a,b"], ["a\nb"], [""], ["a" * 256], ["\ud800"], ["a"] * 33, [1], None, 1)],
+    ],
+)
+def test_bad_options_are_refused_with_the_rule(check, value):
+    with pytest.raises(OptionError, match="expected"):
+        check(value)
+
+
+def test_good_options_come_back():
+    assert check_queue("emails.high-1_x") == "emails.high-1_x"
+    assert [check_priority(number) for number in (1, 4)] == [1, 4]
+    assert [check_max_attempts(number) for number in (1, 32_767)] == [1, 32_767]
+    assert check_tags(["rot", "größer 3"]) == ("rot", "größer 3")
+
+
+# What enqueue accepts, the worker sees equal
+
+
+@every_shape
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 0, -(2**63), 2**64 - 1, 0.1, -0.0, 5e-324, "", "ä\U0001f600\x7f\x01", "\\u0000 null", [], {"": [{}]}, "9" * 30],
+)
+def test_value_comes_back_equal_and_of_its_type(shape, value):
+    make, of_kind = SHAPES[shape]
+
+    seen = of_kind.codec.decode(encode(shape, value=value))
+
+    assert seen == make(value=value)
+    assert type(seen) is type(make(value=value))
+
+
+@every_shape
+@pytest.mark.parametrize(
+    ("value", "path", "reason"),
+    [
+        (math.nan, "value", "nan has no JSON form"),
+        ([{"a": -math.inf}], "value[0].a", "-inf has no JSON form"),
+        (2**64, "value", "does not fit into 64 bits"),
+        ({"a": [0, -(2**63) - 1]}, "value.a[1]", "does not fit into 64 bits"),
+        (["ok", "a\0b"], "value[1]", "a NUL character"),
+        ({"a": {"\0": 1}}, "value.a", "a NUL character"),
+        (["ok", "\ud800"], "value[1]", "a lone surrogate"),
+        ({"\udfff": 1}, "value", "a lone surrogate"),
+        ((1, 2), "value", "a worker would see [1, 2] instead of (1, 2)"),
+        ({"a": [{1: 2}]}, "value.a[0]", "a worker would see {'1': 2} instead of {1: 2}"),
+    ],
+)
+def test_what_would_not_come_back_is_refused_by_field(shape, value, path, reason):
+    error = refusal(shape, value=value)
+
+    assert error.field == path
+    assert reason in error.reason
+
+
+@every_shape
+def test_nan_in_an_optional_field_does_not_turn_into_none(shape):
+    assert refusal(shape, value=0, limit=math.nan).field == "limit"
+
+
+@every_shape
+def test_whole_number_that_a_float_field_would_round_is_refused(shape):
+    make, of_kind = SHAPES[shape]
+    args = make(value=0, limit=2**53 + 1)
+
+    if args == make(value=0, limit=float(2**53)):  # pydantic rounds when the model is made
+        assert of_kind.codec.decode(of_kind.codec.encode(args)) == args
+    else:
+        assert refusal(shape, value=0, limit=2**53 + 1).field == "limit"
+
+
+@every_shape
+def test_nesting_ends_at_64_levels(shape):
+    def nested(levels):
+        value = "leaf"
+        for _ in range(levels):
+            value = [value]
+        return value
+
+    assert encode(shape, value=nested(63))
+    assert "nested deeper than 64 levels" in refusal(shape, value=nested(64)).reason
+    assert "nested deeper than 64 levels" in refusal(shape, value=nested(100_000)).reason
+
+
+@every_shape
+def test_args_that_contain_themselves_are_refused(shape):
+    value = []
+    value.append(value)
+
+    assert "containing itself" in refusal(shape, value=value).reason
+
+
+def test_brackets_inside_text_are_no_nesting():
+    assert encode("dataclass", value="[" * 200)
+
+
+def test_args_over_the_limit_are_refused_with_both_sizes():
+    codec = kind_of(Data(0)).codec
+    size = len(codec.encode(Data("x" * 100)))
+
+    assert codec.encode(Data("x" * 100), max_bytes=size)
+    with pytest.raises(ArgsError, match=rf"{size} bytes of JSON, {size - 1} allowed"):
+        codec.encode(Data("x" * 100), max_bytes=size - 1)
+
+
+def test_args_of_another_class_are_refused():
+    with pytest.raises(ArgsError, match="args of kind 'data': expected Data, got Struct"):
+        kind_of(Data(0)).codec.encode(Struct(1))
+
+
+def test_field_of_the_wrong_type_is_refused_when_enqueued():
+    @dataclass
+    class Sort(Args, kind="sort"):
+        strings: list[str]
+
+    with pytest.raises(ArgsError) as caught:
+        kind_of(Sort([])).codec.encode(Sort(["a", 3]))
+
+    assert str(caught.value) == "args of kind 'sort', field 'strings[1]': expected `str`, got `int`"
+
+
+def test_value_that_json_cannot_hold_is_named():
+    error = refusal("dataclass", value=[1, object()])
+
+    assert (error.field, error.reason) == ("value[1]", "encoding objects of type object is unsupported")
+
+
+def test_typed_fields_come_back_as_their_types():
+    class Colour(Enum):
+        RED = "red"
+
+    @dataclass
+    class Rich(Args, kind="rich"):
+        at: datetime
+        id: UUID
+        price: Decimal
+        colour: Colour
+        pair: tuple[int, str]
+        ids: set[int]
+        by_number: dict[int, bytes]
+
+    rich = Rich(datetime(2026, 1, 1, tzinfo=UTC), UUID(int=7), Decimal("1.10"), Colour.RED, (1, "a"), {3, 4}, {5: b"\0\xff"})
+    codec = kind_of(rich).codec
+
+    assert codec.decode(codec.encode(rich)) == rich
+
+
+@pytest.mark.parametrize("identity", [dataclass(eq=False), attrs.define(eq=False)])
+def test_types_without_equality_are_compared_field_by_field(identity):
+    @identity
+    class Point:
+        xs: list[int]
+
+    @identity
+    class Draw(Args, kind="draw"):
+        point: Point
+
+    draw = Draw(Point([1]))
+    codec = kind_of(draw).codec
+
+    assert codec.decode(codec.encode(draw)).point.xs == [1]
+
+
+def test_field_that_differs_in_a_type_without_equality_is_refused():
+    @dataclass(eq=False)
+    class Draw(Args, kind="draw"):
+        xs: Any
+
+    with pytest.raises(ArgsError, match=r"'xs': a worker would see \[1\] instead of \(1,\) \(tuple and list\)"):
+        kind_of(Draw(())).codec.encode(Draw((1,)))
+
+
+def test_private_state_that_is_not_written_is_refused():
+    class Secret(Args, pydantic.BaseModel, kind="secret"):
+        n: int
+        _token: str = ""
+
+    secret = Secret(n=1)
+    assert kind_of(secret).codec.encode(secret) == b'{"n":1}'
+
+    secret._token = "hidden"
+
+    with pytest.raises(ArgsError, match="a worker would see"):
+        kind_of(secret).codec.encode(secret)
+
+
+def test_pydantic_aliases_and_computed_fields_come_back():
+    class Aliased(Args, pydantic.BaseModel, kind="aliased"):
+        model_config = pydantic.ConfigDict(extra="forbid")
+        user_id: int = pydantic.Field(alias="userId")
+
+        @pydantic.computed_field
+        def double(self) -> int:
+            return 2 * self.user_id
+
+    args = Aliased(userId=4)
+    codec = kind_of(args).codec
+
+    assert codec.encode(args) == b'{"userId":4}'
+    assert codec.decode(b'{"userId":4}') == args
+
+
+def test_pydantic_that_writes_nan_as_a_constant_is_refused():
+    class Loose(Args, pydantic.BaseModel, kind="loose"):
+        model_config = pydantic.ConfigDict(ser_json_inf_nan="constants")
+        x: float
+
+    with pytest.raises(ArgsError, match="'x': inf has no JSON form"):
+        kind_of(Loose(x=0)).codec.encode(Loose(x=math.inf))
+
+
+def test_type_that_cannot_be_read_is_refused_at_first_use():
+    @dataclass
+    class Odd(Args, kind="odd"):
+        file: type(iter([]))
+
+    with pytest.raises(ArgsError, match="args of kind 'odd'"):
+        kind_of(Odd(iter([]))).codec.encode(Odd(iter([])))
+
+
+# What a worker reads
+
+
+@every_shape
+def test_bad_element_of_a_batch_fails_alone_and_names_its_field(shape):
+    make, of_kind = SHAPES[shape]
+    batch = [b'{"value":1}', b'{"value":2,"limit":"x"}', b'{"value":3}', b"{}"]
+
+    first, second, third, fourth = of_kind.codec.decode_batch(batch)
+
+    assert (first, third) == (make(value=1), make(value=3))
+    assert (second.kind, second.field, second.position) == (of_kind.name, "limit", 1)
+    assert (fourth.field, fourth.position) == ("value", 3)
+    assert f"args of kind '{of_kind.name}' at position 1, field 'limit': " in str(second)
+
+
+@every_shape
+def test_batch_is_read_from_one_array_as_from_its_elements(shape):
+    make, of_kind = SHAPES[shape]
+
+    good = of_kind.codec.decode_batch(b'[{"value":1}, {"value":{"a":[2]}}]')
+    mixed = of_kind.codec.decode_batch(b'[{"value":1}, {"limit":2}]')
+
+    assert good == [make(value=1), make(value={"a": [2]})]
+    assert mixed[0] == make(value=1)
+    assert isinstance(mixed[1], ArgsError)
+    assert of_kind.codec.decode_batch([]) == of_kind.codec.decode_batch(b"[]") == []
+
+
+def test_broken_json_fails_alone():
+    good, bad, two = kind_of(Data(0)).codec.decode_batch([b'{"value":1}', b'{"value":', b'{"value":2},{"value":3}'])
+
+    assert good == Data(1)
+    assert isinstance(bad, ArgsError)
+    assert isinstance(two, ArgsError)
+
+
+def test_class_that_raises_what_it_likes_fails_alone():
+    @dataclass
+    class Moody(Args, kind="moody"):
+        n: int
+
+        def __post_init__(self):
+            if self.n == 2:
+                raise KeyError("not two")
+
+    one, two = kind_of(Moody(0)).codec.decode_batch([b'{"n":1}', b'{"n":2}'])
+
+    assert one == Moody(1)
+    assert two.reason == "'not two'"
+
+
+@every_shape
+def test_unknown_keys_are_ignored_so_that_old_workers_serve_new_enqueuers(shape):
+    make, of_kind = SHAPES[shape]
+
+    assert of_kind.codec.decode(b'{"value":1,"new":2}') == make(value=1)
+
+
+def test_unknown_keys_are_refused_where_the_class_says_so():
+    @dataclass
+    class Strict(Args, kind="strict", forbid_unknown_keys=True):
+        n: int = field(default=0)
+
+    codec = kind_of(Strict()).codec
+    good, bad = codec.decode_batch([b'{"n":1}', b'{"n":1,"m":2}'])
+
+    assert codec.decode(codec.encode(Strict(5))) == Strict(5)
+    assert good == Strict(1)
+    assert (bad.field, bad.reason) == ("m", "unknown key; forbid_unknown_keys allows only: n")
+
+
+def test_pydantic_forbids_unknown_keys_its_own_way():
+    with pytest.raises(OptionError, match=r"ConfigDict\(extra='forbid'\)"):
+
+        class Strict(Args, pydantic.BaseModel, kind="strict", forbid_unknown_keys=True):
+            n: int
+
+
+# The rule itself
+
+odd_text = st.text(st.characters(exclude_categories=()), max_size=5)
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(min_value=-(2**65), max_value=2**65),
+    st.floats(),
+    odd_text,
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.tuples(inner),
+        st.dictionaries(odd_text | st.integers() | st.booleans(), inner, max_size=4),
+    ),
+    max_leaves=8,
+)
+
+
+@every_shape
+@given(value=values, limit=st.none() | st.floats())
+def test_enqueue_raises_or_the_worker_sees_the_same(shape, value, limit):
+    make, of_kind = SHAPES[shape]
+    args = make(value=value, limit=limit)
+
+    try:
+        encoded = of_kind.codec.encode(args)
+    except ArgsError:
+        return
+
+    assert of_kind.codec.decode(encoded) == args
+    assert of_kind.codec.decode_batch([encoded, encoded]) == [args, args]
+    assert b"\\u0000" not in encoded.replace(rb"\\", b"")

@@ -1,0 +1,118 @@
+"""The job object, what may come of it, and how its code is interrupted."""
+
+import gc
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import repeat
+
+import pytest
+
+from fastq.args import Args
+from fastq.job import Cancel, Job, JobCancelled, JobInterrupt, JobTimeout, Snooze, State
+
+CREATED = datetime(2026, 11, 18, tzinfo=UTC)
+
+
+@dataclass
+class SortArgs(Args, kind="sort"):
+    strings: list[str]
+
+
+class Batch:
+    """What a producer's batch offers."""
+
+    kind = "sort"
+    queue = "slow"
+    priorities = (1, 4)
+    max_attempts = (25, 3)
+
+    def created_at(self, row):
+        return CREATED.replace(day=row + 1)
+
+    def scheduled_at(self, row):
+        return [None, CREATED][row]
+
+    def tags(self, row):
+        return [(), ("red", "blue")][row]
+
+
+def test_jobs_of_a_batch_are_made_by_position():
+    batch = Batch()
+
+    first, second = map(Job, [7, 8], [1, 3], ["a", "b"], range(2), repeat(batch))
+
+    assert (first.id, first.attempt, first.args, first.row, first.batch) == (7, 1, "a", 0, batch)
+    assert (second.id, second.attempt, second.args, second.row, second.batch) == (8, 3, "b", 1, batch)
+    assert (second.outcome, second.cancelled) == (None, False)
+
+
+def test_job_looks_up_the_rest_in_its_row_of_the_batch():
+    job = Job(8, 3, "b", 1, Batch())
+
+    assert (job.kind, job.queue, job.priority, job.max_attempts) == ("sort", "slow", 4, 3)
+    assert (job.created_at, job.scheduled_at, job.tags) == (CREATED.replace(day=2), CREATED, ("red", "blue"))
+
+
+def test_job_takes_what_its_executor_writes():
+    job = Job(8, 3, "b", 1, Batch())
+
+    job.outcome = Snooze(2)
+    job.cancelled = True
+
+    assert (job.outcome, job.cancelled) == (Snooze(2), True)
+
+
+def test_two_jobs_are_never_equal():
+    batch = Batch()
+
+    assert Job(8, 3, "b", 1, batch) != Job(8, 3, "b", 1, batch)
+
+
+def test_jobs_stay_out_of_the_collector():
+    assert not gc.is_tracked(Job(8, 3, "b", 1, Batch()))
+
+
+def test_job_made_by_hand_has_the_defaults_of_a_fresh_one():
+    job = Job.of(SortArgs(["b", "a"]))
+
+    assert job.args.strings == ["b", "a"]
+    assert (job.id, job.attempt, job.kind, job.queue, job.priority) == (1, 1, "sort", "default", 1)
+    assert (job.max_attempts, job.tags, job.scheduled_at) == (25, (), None)
+    assert abs((job.created_at - datetime.now(UTC)).total_seconds()) < 60
+
+
+def test_job_made_by_hand_says_what_it_was_told():
+    told = {"id": 9, "attempt": 2, "kind": "x", "queue": "q", "priority": 3, "max_attempts": 4, "tags": ("t",)}
+
+    job = Job.of({"n": 1}, **told, created_at=CREATED, scheduled_at=CREATED)
+
+    assert {name: getattr(job, name) for name in told} == told
+    assert (job.created_at, job.scheduled_at) == (CREATED, CREATED)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
+def test_snooze_refuses_what_is_no_time_to_wait(seconds):
+    with pytest.raises(ValueError, match="Snooze takes a finite number of seconds"):
+        Snooze(seconds)
+
+
+def test_outcomes_are_values():
+    assert Snooze(30) == Snooze(30.0)
+    assert Cancel("no such user") == Cancel("no such user")
+    assert Cancel().reason == ""
+
+
+@pytest.mark.parametrize("interrupt", [JobTimeout, JobCancelled])
+def test_except_exception_in_a_worker_does_not_swallow_an_interrupt(interrupt):
+    def work():
+        try:
+            raise interrupt
+        except Exception:  # noqa: BLE001 - what users write
+            return "swallowed"
+
+    with pytest.raises(JobInterrupt):
+        work()
+
+
+def test_states_are_named_as_in_the_database():
+    assert [*State] == ["scheduled", "available", "running", "retryable", "completed", "cancelled", "discarded"]

@@ -1,0 +1,273 @@
+"""Workers and their registry: what is found when a worker is registered, and what is refused with which words."""
+
+from dataclasses import dataclass
+from typing import Generic, TypedDict, TypeVar
+
+import pytest
+
+from fastq.args import Args, Kind, kind_of
+from fastq.errors import RegistryError
+from fastq.job import Job
+from fastq.worker import Registry, Worker
+
+A = TypeVar("A")
+
+
+@dataclass
+class SortArgs(Args, kind="sort"):
+    strings: list[str]
+
+
+class MailDict(TypedDict):
+    to: str
+
+
+MAIL = Kind("mail", MailDict)
+
+
+@pytest.fixture
+def registry():
+    return Registry()
+
+
+def refused(registry, worker):
+    with pytest.raises(RegistryError) as caught:
+        registry.register(worker)
+    assert not registry.workers
+    return str(caught.value)
+
+
+def test_worker_is_found_by_the_kind_of_its_args(registry):
+    @registry.register
+    class SortWorker(Worker[SortArgs]):
+        def work(self, job):
+            job.args.strings.sort()
+
+    worker = registry.workers["sort"]
+    job = Job.of(SortArgs(["b", "a"]))
+    worker.work(job)
+
+    assert isinstance(worker, SortWorker)
+    assert worker.kind is kind_of(job.args)
+    assert (worker.timeout, worker.archive, worker.is_async) == (60.0, True, False)
+    assert job.args.strings == ["a", "b"]
+
+
+def test_worker_of_a_typeddict_is_found_by_its_handle(registry):
+    @registry.register
+    class MailWorker(Worker[MailDict], kind=MAIL):
+        async def work(self, job):
+            pass
+
+    assert registry.workers["mail"].kind is MAIL
+    assert registry.workers["mail"].is_async
+
+
+def test_worker_that_needs_something_is_registered_as_an_instance(registry):
+    class SortWorker(Worker[SortArgs]):
+        def __init__(self, smtp):
+            self.smtp = smtp
+
+        def work(self, job):
+            pass
+
+    worker = SortWorker("localhost")
+
+    assert registry.register(worker) is worker
+    assert registry.workers["sort"] is worker
+
+
+def test_worker_may_derive_from_a_generic_or_a_finished_one(registry):
+    class Logged(Worker[A], Generic[A]):
+        def work(self, job):
+            pass
+
+    class SortWorker(Logged[SortArgs]):
+        pass
+
+    @registry.register
+    class LoudSortWorker(SortWorker):
+        pass
+
+    assert isinstance(registry.workers["sort"], LoudSortWorker)
+
+
+def test_workers_cannot_be_added_behind_the_registrys_back(registry):
+    with pytest.raises(TypeError):
+        registry.workers["sort"] = None
+
+
+def test_retry_delay_is_the_default_unless_overridden():
+    class Eager(Worker[SortArgs]):
+        def retry_delay(self, job_attempt, error):
+            return 0.5 * job_attempt
+
+    assert 14.4 <= Worker().retry_delay(2, ValueError()) <= 17.6
+    assert Eager().retry_delay(2, ValueError()) == 1.0
+
+
+# Options
+
+
+def test_worker_gives_its_kind_the_options_that_the_args_leave_open(registry):
+    @dataclass
+    class Resize(Args, kind="resize", priority=2):
+        path: str
+
+    @registry.register
+    class ResizeWorker(Worker[Resize]):
+        queue = "images"
+        max_attempts = 3
+        priority = 2
+
+        def work(self, job):
+            pass
+
+    kind = kind_of(Resize(""))
+    assert (kind.queue, kind.priority, kind.max_attempts) == ("images", 2, 3)
+
+
+def test_option_that_args_and_worker_state_differently_is_refused_with_both_places(registry):
+    @dataclass
+    class Resize(Args, kind="resize", queue="slow"):
+        path: str
+
+    class ResizeWorker(Worker[Resize]):
+        queue = "images"
+        max_attempts = 3
+
+        def work(self, job):
+            pass
+
+    message = refused(registry, ResizeWorker)
+
+    assert "kind 'resize': queue is 'slow' in" in message
+    assert "Resize and 'images' in" in message
+    assert kind_of(Resize("")).max_attempts is None
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"queue": "Bad Queue"}, "queue 'Bad Queue': expected 1 to 63"),
+        ({"priority": 9}, "priority 9: expected a whole number from 1"),
+        ({"max_attempts": 0}, "max_attempts 0: expected a whole number from 1"),
+        ({"timeout": 0}, "timeout: expected seconds above 0, or None for no limit; got 0"),
+        ({"timeout": "30"}, "timeout: expected seconds above 0, or None for no limit; got '30'"),
+        ({"timeout": float("nan")}, "timeout: expected seconds above 0"),
+    ],
+)
+def test_bad_option_is_refused_with_the_rule(registry, options, words):
+    class SortWorker(Worker[SortArgs]):
+        locals().update(options)
+
+        def work(self, job):
+            pass
+
+    assert words in refused(registry, SortWorker)
+
+
+def test_no_timeout_is_a_choice(registry):
+    @registry.register
+    class SortWorker(Worker[SortArgs]):
+        timeout = None
+
+        def work(self, job):
+            pass
+
+    assert registry.workers["sort"].timeout is None
+
+
+# Mistakes
+
+
+def test_second_worker_of_a_kind_is_refused_with_both_places(registry):
+    class First(Worker[SortArgs]):
+        def work(self, job):
+            pass
+
+    class Second(First):
+        pass
+
+    registry.register(First)
+
+    with pytest.raises(RegistryError, match=r"kind 'sort' has two workers: .*First and .*Second"):
+        registry.register(Second)
+    assert type(registry.workers["sort"]) is First
+
+
+def test_worker_without_its_type_parameter_is_told_to_write_it(registry):
+    class Bare(Worker):
+        def work(self, job):
+            pass
+
+    assert "does not say what it works; write class Bare(Worker[YourArgs])" in refused(registry, Bare)
+
+
+def test_worker_of_a_quoted_type_is_told_to_take_the_quotes_off(registry):
+    class Quoted(Worker["SortArgs"]):
+        def work(self, job):
+            pass
+
+    assert "define the args first, without quotes" in refused(registry, Quoted)
+
+
+@pytest.mark.parametrize("args", [MailDict, int])
+def test_worker_of_a_type_without_a_kind_is_told_about_handles(registry, args):
+    class Kindless(Worker[args]):
+        def work(self, job):
+            pass
+
+    assert "class Kindless(Worker[...], kind=...)" in refused(registry, Kindless)
+
+
+def test_worker_whose_handle_is_of_other_args_is_refused(registry):
+    class Mixed(Worker[SortArgs], kind=MAIL):
+        def work(self, job):
+            pass
+
+    assert "is a Worker[SortArgs], but kind=Kind('mail'" in refused(registry, Mixed)
+
+
+def test_worker_without_work_is_told_to_write_it(registry):
+    class Idle(Worker[SortArgs]):
+        pass
+
+    assert "has no work method; write: def work(self, job: Job[...]) -> None" in refused(registry, Idle)
+
+
+@pytest.mark.parametrize("wrong", [lambda self: None, lambda self, job, more: None, lambda self, *, job: None])
+def test_work_that_takes_something_else_is_refused(registry, wrong):
+    class SortWorker(Worker[SortArgs]):
+        work = wrong
+
+    assert "SortWorker.work is called with a job and nothing else, but takes" in refused(registry, SortWorker)
+
+
+def test_work_that_yields_is_refused(registry):
+    class Lazy(Worker[SortArgs]):
+        def work(self, job):
+            yield 1
+
+    class LazyAsync(Worker[SortArgs]):
+        async def work(self, job):
+            yield 1
+
+    assert "calling it would run nothing" in refused(registry, Lazy)
+    assert "calling it would run nothing" in refused(registry, LazyAsync)
+
+
+def test_class_that_needs_arguments_is_told_to_be_made_first(registry):
+    class Needy(Worker[SortArgs]):
+        def __init__(self, smtp):
+            pass
+
+        def work(self, job):
+            pass
+
+    assert "make it yourself: registry.register(Needy(...))" in refused(registry, Needy)
+
+
+@pytest.mark.parametrize("thing", [int, 3])
+def test_what_is_no_worker_is_refused(registry, thing):
+    assert "derive it from Worker[YourArgs]" in refused(registry, thing)
