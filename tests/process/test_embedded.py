@@ -152,9 +152,7 @@ def test_a_stale_pid_file_that_names_a_living_process_is_no_obstacle(folder):
 
 
 def test_a_forked_child_that_exits_leaves_its_parents_server_alone(folder):
-    forks = (
-        "import os; child = os.fork(); child or sys.exit(); os.waitpid(child, 0); print('reaped', flush=True); input()"
-    )
+    forks = "import os; child = os.fork(); child or sys.exit(); os.waitpid(child, 0); print('reaped', flush=True); input()"
     user = spawn_user(folder, forks)
     pid = int(next_line(user))
     assert next_line(user) == "reaped"
