@@ -23,15 +23,14 @@ from functools import cached_property
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict
 
 from fastq.args_json import ArgsCodec
+from fastq.config import QUEUE
 from fastq.errors import OptionError, UnknownKind
 
 A = TypeVar("A")
 C = TypeVar("C", bound="Args")
 
-# Both are indexed and printed in every log line: short, and nothing that a shell or a URL would mangle. The lengths
-# leave them within 127 and 63 bytes, the latter being what a Postgres identifier or a NOTIFY channel holds.
+# Printed in every log line and written in every row: short, and nothing that a shell or a URL would mangle.
 KIND_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]{0,126}")
-QUEUE_NAME = re.compile(r"[a-z0-9_][a-z0-9_.\-]{0,62}")
 PRIORITIES = range(1, 5)  # 1 is first; four, because a claim looks once per priority
 MAX_ATTEMPTS = range(1, 32_768)  # a smallint in the database
 MAX_TAGS = 32  # guess: a row stays narrow
@@ -163,7 +162,7 @@ def check_kind_name(name: object) -> str:
 
 def check_queue(queue: object) -> str:
     """Return the queue's name, or raise OptionError with the rule."""
-    if not isinstance(queue, str) or not QUEUE_NAME.fullmatch(queue):
+    if not isinstance(queue, str) or not QUEUE.fullmatch(queue):
         raise OptionError(f"queue {queue!r}: expected 1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-'")
     return queue
 

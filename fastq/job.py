@@ -22,6 +22,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 A = TypeVar("A")
+B = TypeVar("B")
 
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 1  # first of four: what is less urgent says so itself
@@ -67,10 +68,6 @@ class JobBatch(Protocol):
         """Say when the job was enqueued."""
         ...
 
-    def scheduled_at(self, row: int, /) -> datetime | None:
-        """Say for when the job was scheduled, None if it was available at once."""
-        ...
-
     def tags(self, row: int, /) -> tuple[str, ...]:
         """Give the job's tags."""
         ...
@@ -90,7 +87,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     @classmethod
     def of(
         cls,
-        args: A,
+        args: B,
         *,
         id: int = 1,  # noqa: A002 - the field's name
         attempt: int = 1,
@@ -100,12 +97,11 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         max_attempts: int = DEFAULT_MAX_ATTEMPTS,
         tags: Sequence[str] = (),
         created_at: datetime | None = None,
-        scheduled_at: datetime | None = None,
-    ) -> "Job[A]":
+    ) -> "Job[B]":
         """Make a job without a database, to test a worker: `SortWorker().work(Job.of(SortArgs(["b", "a"])))`."""
         name = str(kind or getattr(getattr(type(args), "__fastq_kind__", None), "name", ""))
         created = created_at or datetime.now(UTC)
-        alone = _Alone(name, queue, priority, max_attempts, tuple(tags), created, scheduled_at)
+        alone = _Alone(name, queue, priority, max_attempts, tuple(tags), created)
         return Job(id, attempt, args, 0, alone)
 
     @property
@@ -134,11 +130,6 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         return self.batch.created_at(self.row)
 
     @property
-    def scheduled_at(self) -> datetime | None:
-        """Say for when the job was scheduled, None if it was available at once."""
-        return self.batch.scheduled_at(self.row)
-
-    @property
     def tags(self) -> tuple[str, ...]:
         """Give the job's tags."""
         return self.batch.tags(self.row)
@@ -155,7 +146,6 @@ class _Alone:
         max_attempts: int,
         tags: tuple[str, ...],
         created_at: datetime,
-        scheduled_at: datetime | None,
     ) -> None:
         self.kind = kind
         self.queue = queue
@@ -163,13 +153,9 @@ class _Alone:
         self.max_attempts = (max_attempts,)
         self._tags = tags
         self._created_at = created_at
-        self._scheduled_at = scheduled_at
 
     def created_at(self, row: int, /) -> datetime:  # noqa: ARG002 - JobBatch's signature
         return self._created_at
-
-    def scheduled_at(self, row: int, /) -> datetime | None:  # noqa: ARG002 - the same
-        return self._scheduled_at
 
     def tags(self, row: int, /) -> tuple[str, ...]:  # noqa: ARG002 - the same
         return self._tags

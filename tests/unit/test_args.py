@@ -262,7 +262,19 @@ def test_args_that_contain_themselves_are_refused(shape):
 
 
 def test_brackets_inside_text_are_no_nesting():
-    assert encode("dataclass", value="[" * 200)
+    assert encode("dataclass", value=["[" * 200, "]" * 99, '"[{'])
+
+
+def test_brackets_inside_text_hide_no_nesting():
+    value = 0
+    for _ in range(100):
+        value = ["]", value, "["]
+
+    assert "nested deeper than 64 levels" in refusal("dataclass", value=value).reason
+
+
+def test_many_small_parts_are_no_nesting():
+    assert encode("dataclass", value=[{"a": [{}]}] * 100)
 
 
 def test_args_over_the_limit_are_refused_with_both_sizes():
@@ -504,3 +516,43 @@ def test_enqueue_raises_or_the_worker_sees_the_same(shape, value, limit):
     assert of_kind.codec.decode(encoded) == args
     assert of_kind.codec.decode_batch([encoded, encoded]) == [args, args]
     assert b"\\u0000" not in encoded.replace(rb"\\", b"")
+
+
+@dataclass
+class Fields(Args, kind="fields"):
+    number: int
+    share: float | None
+    text: str
+    flag: bool
+    texts: list[str]
+    counts: dict[str, int]
+    pair: tuple[int, float] | None
+    at: datetime | None
+
+
+right = st.builds(
+    Fields,
+    number=st.integers(min_value=-(2**65), max_value=2**65),
+    share=st.none() | st.floats() | st.integers(),
+    text=odd_text,
+    flag=st.booleans(),
+    texts=st.lists(odd_text, max_size=3),
+    counts=st.dictionaries(odd_text, st.integers(), max_size=3),
+    pair=st.none() | st.tuples(st.integers(), st.floats()),
+    at=st.none() | st.datetimes() | st.datetimes(timezones=st.timezones()),
+)
+names = st.sampled_from(sorted(Fields.__dataclass_fields__))
+
+
+@given(args=right, name=names, wrong=st.none() | values)
+def test_enqueue_raises_or_the_worker_sees_the_same_typed_fields(args, name, wrong):
+    codec = kind_of(args).codec
+    if wrong is not None:
+        setattr(args, name, wrong)
+
+    try:
+        encoded = codec.encode(args)
+    except ArgsError:
+        return
+
+    assert codec.decode(encoded) == args

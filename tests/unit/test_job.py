@@ -29,9 +29,6 @@ class Batch:
     def created_at(self, row):
         return CREATED.replace(day=row + 1)
 
-    def scheduled_at(self, row):
-        return [None, CREATED][row]
-
     def tags(self, row):
         return [(), ("red", "blue")][row]
 
@@ -50,7 +47,7 @@ def test_job_looks_up_the_rest_in_its_row_of_the_batch():
     job = Job(8, 3, "b", 1, Batch())
 
     assert (job.kind, job.queue, job.priority, job.max_attempts) == ("sort", "slow", 4, 3)
-    assert (job.created_at, job.scheduled_at, job.tags) == (CREATED.replace(day=2), CREATED, ("red", "blue"))
+    assert (job.created_at, job.tags) == (CREATED.replace(day=2), ("red", "blue"))
 
 
 def test_job_takes_what_its_executor_writes():
@@ -77,17 +74,17 @@ def test_job_made_by_hand_has_the_defaults_of_a_fresh_one():
 
     assert job.args.strings == ["b", "a"]
     assert (job.id, job.attempt, job.kind, job.queue, job.priority) == (1, 1, "sort", "default", 1)
-    assert (job.max_attempts, job.tags, job.scheduled_at) == (25, (), None)
+    assert (job.max_attempts, job.tags) == (25, ())
     assert abs((job.created_at - datetime.now(UTC)).total_seconds()) < 60
 
 
 def test_job_made_by_hand_says_what_it_was_told():
     told = {"id": 9, "attempt": 2, "kind": "x", "queue": "q", "priority": 3, "max_attempts": 4, "tags": ("t",)}
 
-    job = Job.of({"n": 1}, **told, created_at=CREATED, scheduled_at=CREATED)
+    job = Job.of({"n": 1}, **told, created_at=CREATED)
 
     assert {name: getattr(job, name) for name in told} == told
-    assert (job.created_at, job.scheduled_at) == (CREATED, CREATED)
+    assert job.created_at == CREATED
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
