@@ -1,0 +1,207 @@
+"""What an operator does: look at jobs and queues, cancel, retry and delete jobs, pause and resume queues.
+
+Plain functions over a connection of the caller's (`connect` makes one that is right for them), values in and values
+out; the CLI prints them, a user's own tool may call them. Each change is one statement, so it is done or not done.
+
+Invariants:
+- A running job is never taken from the process that runs it: its cancellation is asked for, everything else is refused.
+- What one call reads is bounded: a list walks down from the newest id in growing windows and stops when it has enough
+  or when its time is over, and then says how far it came; counts stop at COUNT.
+
+It deliberately changes nothing by filter: an operator who sees the ids of a list knows what he is about to end.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fastq import db
+from fastq.args import check_queue
+from fastq.job import State
+from fastq.migrate import check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fastq.config import Config
+    from fastq.db import Connection
+
+FIRST_WINDOW, GROWTH = 10_000, 10
+"""Ids in the first window, and how much larger each next one is: a rare state is found in few steps, a common one in one."""
+
+PATIENCE = 3.0
+"""Seconds after which a list stops looking further back: what a person waits for without wondering."""
+
+COUNT = 100_000
+"""Where counting stops, for each queue: about 50 ms of reading an index. A count that has reached it means 'or more'."""
+
+ATTEMPTS_TO_FIND = 2
+"""A job that moved between the two tables while the statement ran is missed by it, and found by the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job in a list; `error` is the last one."""
+
+    id: int
+    state: State
+    kind: str
+    queue: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    tags: list[str]
+    created_at: datetime
+    scheduled_at: datetime | None
+    attempted_at: datetime | None
+    finalized_at: datetime | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """Jobs, newest first; all jobs with an id above `searched_to` were looked at."""
+
+    jobs: list[JobRow]
+    searched_to: int
+    complete: bool  # False: time was over before the limit was reached
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """Everything about one job. `args` and `output` are the JSON as it is stored."""
+
+    job: JobRow
+    args: str
+    output: str | None
+    errors: list[dict[str, Any]]
+    crashes: int
+    cancel_requested: bool
+    host: str | None  # where it runs
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one id: `was` is None for a job that does not exist."""
+
+    id: int
+    was: State | None
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One queue; the counts stop at COUNT."""
+
+    name: str
+    paused_at: datetime | None
+    available: int
+    running: int
+    scheduled: int
+    retryable: int
+    processes: int
+
+
+def connect(config: Config, url: str) -> Connection:
+    """Open a connection for these functions, and make sure that the schema is what they expect.
+
+    Not pinned: the archive is read by block-range indexes, which need the plans that the hot statements must not take.
+    """
+    connection = db.connect(url, role="admin", schema=config.schema, pinned=False, prepare=False)
+    try:
+        check(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def list_jobs(
+    connection: Connection,
+    *,
+    states: Sequence[State] = (),
+    kind: str | None = None,
+    queue: str | None = None,
+    tag: str | None = None,
+    limit: int = 50,
+) -> JobList:
+    """Return the newest jobs that fit, living and finished."""
+    give_up = time.monotonic() + PATIENCE
+    high = int(connection.run_one("job_newest_id")[0])
+    wanted = [state.value for state in states] or None
+    found: list[JobRow] = []
+    window = FIRST_WINDOW
+    while high > 0 and len(found) < limit:
+        if time.monotonic() > give_up:
+            return JobList(found, high, complete=False)
+        low = max(high - window, 0)
+        found += map(_job_row, connection.run("job_list", low, high, wanted, kind, queue, tag, limit - len(found)))
+        high, window = low, window * GROWTH
+    return JobList(found, high, complete=True)
+
+
+def show_job(connection: Connection, job_id: int) -> JobDetail | None:
+    """Return everything about a job, or None if there is none with this id."""
+    for _ in range(ATTEMPTS_TO_FIND):
+        if rows := connection.run("job_show", job_id):
+            row = rows[0]
+            args, output, errors, crashes, cancel_requested, host, pid = row[13:]
+            return JobDetail(_job_row(row[:13]), args, output, errors or [], crashes, cancel_requested, host, pid)
+    return None
+
+
+def cancel_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
+    """End jobs that wait, and ask the processes of running ones to end them.
+
+    Outcomes: 'cancelled', 'asked' (it runs; it ends cancelled unless it completes first), 'finished' (it had ended), 'missing'.
+    """
+    return _change(connection, "job_cancel", ids, connection.schema)
+
+
+def retry_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
+    """Make jobs available now: those that wait for their time, and finished ones once more, with at least one attempt.
+
+    Outcomes: 'available', 'running' (refused), 'missing'.
+    """
+    return _change(connection, "job_rerun", ids, connection.schema)
+
+
+def delete_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
+    """Remove jobs for good. Outcomes: 'deleted', 'running' (refused), 'missing'."""
+    return _change(connection, "job_delete", ids)
+
+
+def list_queues(connection: Connection) -> list[QueueRow]:
+    """Return the queues by name: those with living jobs, with a process that works them, or that were ever paused."""
+    return [QueueRow(*row) for row in connection.run("queue_list", COUNT)]
+
+
+def pause_queue(connection: Connection, queue: str) -> datetime:
+    """Stop claims from a queue, on all hosts at their next claim; return since when it is paused."""
+    paused_at: datetime = connection.run_one("queue_pause", check_queue(queue))[0]
+    return paused_at
+
+
+def resume_queue(connection: Connection, queue: str) -> bool:
+    """Let a queue go on; False if it was not paused."""
+    return bool(connection.run("queue_resume", check_queue(queue), connection.schema))
+
+
+def _change(connection: Connection, name: str, ids: Sequence[int], *params: object) -> list[Change]:
+    """Run a statement over ids, once more over those that it did not find; the order of the ids stays."""
+    changes: dict[int, Change] = {}
+    left = list(dict.fromkeys(ids))
+    for _ in range(ATTEMPTS_TO_FIND):
+        rows = connection.run(name, left, *params) if left else []
+        changes |= {job_id: Change(job_id, State(was) if was else None, outcome) for job_id, was, outcome in rows}
+        left = [job_id for job_id in left if changes[job_id].outcome == "missing"]
+    return [changes[job_id] for job_id in dict.fromkeys(ids)]
+
+
+def _job_row(row: tuple[Any, ...]) -> JobRow:
+    job_id, state, kind, queue, priority, attempt, max_attempts, tags, *rest = row
+    return JobRow(job_id, State(state), kind, queue, priority, attempt, max_attempts, tags or [], *rest)

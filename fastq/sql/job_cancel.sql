@@ -1,0 +1,35 @@
+-- what: moves waiting jobs to the archive as cancelled, and asks for the end of running ones; says of each id what it was and what it became.
+-- called by: admin (cancel). $1 ids, $2 channel.
+-- index: job_pkey; job_archive_id (block ranges).
+-- locks: the living rows, in the order of their ids.
+with mine as (
+    select id, state from fastq.job where id = any ($1::bigint[]) order by id for update
+), moved as (
+    delete from fastq.job using mine
+    where job.id = mine.id and mine.state <> 'running'
+    returning job.*
+), archived as (
+    insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
+        queue, kind, args, tags, errors)
+    select id, created_at, attempted_at, now(), 'cancelled', priority, attempt, max_attempts, crashes,
+        queue, kind, args, tags, errors
+    from moved
+    returning id
+), asked as (
+    update fastq.job set cancel_requested = true
+    from mine
+    where job.id = mine.id and mine.state = 'running'
+    returning job.id
+), woken as (
+    select count(pg_notify($2::text, '@cancel')) from (select from asked limit 1) as hint
+)
+select given.id, coalesce(mine.state, done.state),
+    case when archived.id is not null then 'cancelled' when asked.id is not null then 'asked'
+         when done.id is not null then 'finished' else 'missing' end
+from unnest($1::bigint[]) with ordinality as given (id, place)
+left join mine on mine.id = given.id
+left join archived on archived.id = given.id
+left join asked on asked.id = given.id
+left join (select id, state from fastq.job_archive where id = any ($1::bigint[])) as done on done.id = given.id
+cross join woken
+order by place

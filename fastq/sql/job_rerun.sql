@@ -1,0 +1,33 @@
+-- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and no crashes.
+-- called by: admin (retry). $1 ids, $2 channel. Says of each id what it was and what it became.
+-- index: job_pkey; job_archive_id (block ranges).
+-- locks: the rows, in the order of their ids.
+with mine as (
+    select id, state from fastq.job where id = any ($1::bigint[]) order by id for update
+), hurried as (
+    update fastq.job
+    set state = 'available', seq = nextval('fastq.job_seq'), scheduled_at = null
+    from mine
+    where job.id = mine.id and mine.state in ('scheduled', 'retryable')
+    returning job.id, queue
+), taken as (
+    delete from fastq.job_archive where id = any ($1::bigint[]) returning *
+), revived as (
+    -- Below the largest smallint by one: the claim adds one, and must never fail.
+    insert into fastq.job (id, created_at, attempted_at, state, priority, attempt, max_attempts, crashes, queue, kind, args, tags, errors)
+    overriding system value
+    select id, created_at, attempted_at, 'available', priority, least(attempt, 32766), greatest(max_attempts, least(attempt, 32766) + 1), 0,
+        queue, kind, args, tags, errors
+    from taken
+    returning id, queue
+), woken as (
+    select count(pg_notify($2::text, queue)) from (select queue from hurried union select queue from revived) as hint
+)
+select given.id, coalesce(mine.state, taken.state),
+    case when mine.state = 'running' then 'running' when coalesce(mine.id, revived.id) is not null then 'available' else 'missing' end
+from unnest($1::bigint[]) with ordinality as given (id, place)
+left join mine on mine.id = given.id
+left join taken on taken.id = given.id
+left join revived on revived.id = given.id
+cross join woken
+order by place

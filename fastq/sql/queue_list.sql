@@ -1,0 +1,32 @@
+-- what: the queues that are known by a job, a row or a living process, with what is in them. Counts stop at $1 (ready) and $1 (waiting, all queues).
+-- called by: admin (queues). The counts are for people: bounded, so that a backlog of millions does not hold them up.
+-- index: job_ready, skipped from queue to queue; job_due.
+-- locks: none.
+with recursive ready (name) as (
+    (select queue from fastq.job where seq is not null order by queue limit 1)
+    union all
+    select (select queue from fastq.job where seq is not null and queue > ready.name order by queue limit 1)
+    from ready where ready.name is not null
+), waiting as (
+    select queue, count(*) filter (where state = 'scheduled') as scheduled, count(*) filter (where state = 'retryable') as retryable
+    from (select queue, state from fastq.job where scheduled_at is not null limit $1::bigint) as sample
+    group by queue
+), worked as (
+    select split_part(part, '=', 1) as name, count(*) as processes
+    from fastq.process cross join unnest(string_to_array(queues, ',')) as part
+    where expires_at > clock_timestamp()
+    group by 1
+), known (name) as (
+    select name from ready where name is not null
+    union select queue from waiting union select name from worked union select name from fastq.queue
+)
+select known.name, queue.paused_at, available, running, coalesce(scheduled, 0), coalesce(retryable, 0), coalesce(processes, 0)
+from known
+left join fastq.queue on queue.name = known.name
+left join waiting on waiting.queue = known.name
+left join worked on worked.name = known.name
+cross join lateral (
+    select count(*) filter (where state = 'available') as available, count(*) filter (where state = 'running') as running
+    from (select state from fastq.job where job.queue = known.name and seq is not null limit $1::bigint) as sample
+) as counted
+order by known.name

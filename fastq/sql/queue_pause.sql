@@ -1,0 +1,8 @@
+-- what: pauses a queue: nothing is claimed from it any more, what runs goes on. Says since when it is paused.
+-- called by: admin (pause). $1 queue.
+-- index: queue_pkey.
+-- locks: the queue's row.
+insert into fastq.queue (name, paused_at)
+values ($1::text, clock_timestamp())
+on conflict (name) do update set paused_at = coalesce(queue.paused_at, excluded.paused_at)
+returning paused_at

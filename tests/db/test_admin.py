@@ -1,0 +1,321 @@
+"""What an operator does to jobs and queues."""
+
+import json
+import threading
+
+import pytest
+
+from fastq import admin
+from fastq.config import Config
+from fastq.errors import MigrationError, OptionError
+from fastq.job import State
+from tests.db.jobs import CHANNEL, add, archived, claim, claimed_ids, count, living
+from tests.helpers import wait_for
+
+
+@pytest.fixture
+def operator(database):
+    """Give a connection as the CLI opens it."""
+    opened = admin.connect(Config(), database)
+    yield opened
+    opened.close()
+
+
+def finish(connection, ids, state="completed", **columns):
+    """Move jobs to the archive as the completer would."""
+    names = "".join(f", {name}" for name in columns)
+    values = "".join(f", ${place}" for place in range(3, 3 + len(columns)))
+    connection.execute(
+        "with done as (delete from fastq.job where id = any ($1::bigint[]) returning *) "
+        "insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, "
+        f"crashes, queue, kind, args, tags, errors{names}) "
+        "select id, created_at, attempted_at, now(), $2::text::fastq.state, priority, attempt, max_attempts, crashes, "
+        f"queue, kind, args, tags, errors{values} from done",
+        ids,
+        state,
+        *columns.values(),
+    )
+
+
+def outcomes(changes):
+    return [change.outcome for change in changes]
+
+
+def test_list_shows_living_and_finished_jobs_newest_first(connection, operator):
+    first, second, third = add(connection, 3)
+    finish(connection, [second])
+
+    found = admin.list_jobs(operator)
+
+    assert [(job.id, job.state) for job in found.jobs] == [
+        (third, State.AVAILABLE),
+        (second, State.COMPLETED),
+        (first, State.AVAILABLE),
+    ]
+    assert found.complete
+
+
+def test_list_filters_by_state_kind_queue_and_tag(connection, operator):
+    (plain,) = add(connection)
+    (other,) = add(connection, kind="mail", queue="emails", tags=["a", "b"])
+    (waiting,) = add(connection, state="scheduled", seq=None, scheduled_at="2100-01-01")
+    finish(connection, [plain])
+
+    def ids(**filters):
+        return [job.id for job in admin.list_jobs(operator, **filters).jobs]
+
+    assert ids(states=[State.COMPLETED]) == [plain]
+    assert ids(states=[State.SCHEDULED, State.AVAILABLE]) == [waiting, other]
+    assert ids(kind="mail") == ids(queue="emails") == ids(tag="b") == [other]
+    assert ids(tag="c") == []
+
+
+def test_list_finds_a_rare_job_far_below_the_newest_and_respects_the_limit(connection, operator):
+    (rare,) = add(connection, kind="rare")
+    connection.execute("select setval('fastq.job_id_seq', 3000000)")
+    newest = add(connection, 5)
+
+    assert [job.id for job in admin.list_jobs(operator, kind="rare").jobs] == [rare]
+    assert [job.id for job in admin.list_jobs(operator, limit=2).jobs] == newest[:-3:-1]
+
+
+def test_list_says_how_far_it_came_when_its_time_is_over(connection, operator, monkeypatch):
+    add(connection)
+    monkeypatch.setattr(admin, "PATIENCE", -1)
+
+    found = admin.list_jobs(operator)
+
+    assert (found.jobs, found.complete, found.searched_to) == ([], False, 1)
+
+
+def test_show_tells_everything_of_a_living_job(connection, operator):
+    (job_id,) = add(
+        connection, args='{"b":1,  "a":2}', tags=["x"], attempt=1, errors=json.dumps([{"error": "boom", "attempt": 1}])
+    )
+    connection.execute(
+        "insert into fastq.process values (7, 'host', 42, 'host:1:x', 'default', now(), now() + interval '1 minute')"
+    )
+    claim(connection, 7 << 32 | 1)
+
+    shown = admin.show_job(operator, job_id)
+
+    assert (shown.job.state, shown.job.attempt, shown.job.tags, shown.job.error) == (State.RUNNING, 2, ["x"], "boom")
+    assert shown.args == '{"b":1,  "a":2}'
+    assert shown.errors == [{"error": "boom", "attempt": 1}]
+    assert (shown.host, shown.pid) == ("host", 42)
+
+
+def test_show_tells_the_output_of_a_finished_job_and_nothing_of_one_that_is_not_there(connection, operator):
+    (job_id,) = add(connection)
+    finish(connection, [job_id], output="[1]")
+
+    assert admin.show_job(operator, job_id).output == "[1]"
+    assert admin.show_job(operator, job_id + 1) is None
+
+
+def test_cancel_archives_what_waits_and_asks_for_the_end_of_what_runs(connection, operator, other):
+    available, running, finished = add(connection, 3)
+    (waiting,) = add(connection, state="retryable", seq=None, scheduled_at="2100-01-01")
+    finish(connection, [finished])
+    claim(connection, after=(available, 0, 0, 0), limit=1)
+    other.listen(CHANNEL)
+
+    changes = admin.cancel_jobs(operator, [available, running, finished, waiting, 999])
+
+    assert outcomes(changes) == ["cancelled", "asked", "finished", "cancelled", "missing"]
+    assert [change.was for change in changes] == [State.AVAILABLE, State.RUNNING, State.COMPLETED, State.RETRYABLE, None]
+    assert archived(connection, available)["state"] == archived(connection, waiting)["state"] == "cancelled"
+    assert archived(connection, finished)["state"] == "completed"
+    assert (living(connection, running)["cancel_requested"], living(connection, running)["state"]) == (True, "running")
+    assert list(other.notifications(5)) == ["@cancel"]
+
+
+def test_a_cancelled_running_job_that_fails_ends_cancelled(connection, operator):
+    (job_id,) = add(connection)
+    (job,) = claim(connection)
+    token = living(connection, job_id)["claim"]
+    admin.cancel_jobs(operator, [job.id])
+
+    connection.run("job_retry", [job_id], [token], [5.0], [True], [None], CHANNEL)
+
+    assert archived(connection, job_id)["state"] == "cancelled"
+
+
+def test_retry_makes_waiting_jobs_available_and_wakes_their_queue(connection, operator, other):
+    waiting = add(connection, 2, state="retryable", seq=None, scheduled_at="2100-01-01", attempt=1)
+    (available,) = add(connection)
+    other.listen(CHANNEL)
+
+    assert outcomes(admin.retry_jobs(operator, [*waiting, available])) == ["available"] * 3
+    assert sorted(claimed_ids(connection)) == sorted([*waiting, available])
+    assert list(other.notifications(5)) == ["default"]
+
+
+def test_retry_brings_a_finished_job_back_with_its_id_and_one_more_attempt(connection, operator):
+    (job_id,) = add(connection, attempt=3, max_attempts=3, crashes=3, tags=["x"], errors='[{"error": "boom"}]', args='{ "a":1}')
+    finish(connection, [job_id], "discarded")
+
+    (change,) = admin.retry_jobs(operator, [job_id])
+
+    assert (change.was, change.outcome) == (State.DISCARDED, "available")
+    row = living(connection, job_id)
+    assert (row["attempt"], row["max_attempts"], row["crashes"], row["tags"]) == (3, 4, 0, ["x"])
+    assert archived(connection, job_id) is None
+    assert [(job.id, job.attempt, job.args) for job in claim(connection)] == [(job_id, 4, '{ "a":1}')]
+
+
+def test_retry_of_a_job_that_used_all_attempts_there_are_can_still_be_claimed(connection, operator):
+    (job_id,) = add(connection, attempt=32767, max_attempts=32767)
+    finish(connection, [job_id], "discarded")
+
+    admin.retry_jobs(operator, [job_id])
+
+    assert claimed_ids(connection) == [job_id]
+
+
+def test_retry_refuses_a_running_job_and_tells_of_one_that_is_not_there(connection, operator):
+    (job_id,) = add(connection)
+    claim(connection)
+    before = living(connection, job_id)
+
+    assert outcomes(admin.retry_jobs(operator, [job_id, 999])) == ["running", "missing"]
+    assert living(connection, job_id) == before
+
+
+def test_delete_removes_waiting_and_finished_jobs_and_leaves_running_ones(connection, operator):
+    finished, running, waiting = add(connection, 3)
+    finish(connection, [finished])
+    claim(connection, limit=1)
+
+    changes = admin.delete_jobs(operator, [finished, running, waiting, 999, waiting])
+
+    assert [(change.id, change.outcome) for change in changes] == [
+        (finished, "deleted"),
+        (running, "running"),
+        (waiting, "deleted"),
+        (999, "missing"),
+    ]
+    assert (count(connection, "job"), count(connection, "job_archive")) == (1, 0)
+
+
+@pytest.mark.parametrize("change", [admin.retry_jobs, admin.cancel_jobs, admin.delete_jobs])
+def test_a_job_that_somebody_is_claiming_is_waited_for_and_then_seen_as_running(connection, operator, other, change):
+    (job_id,) = add(connection)
+    connection.execute("begin")
+    claim(connection)
+    result = []
+    thread = threading.Thread(target=lambda: result.extend(change(operator, [job_id])))
+    thread.start()
+    wait_for(
+        lambda: other.execute("select 1 from pg_stat_activity where wait_event_type = 'Lock' and pid = $1", operator.backend_pid)
+    )
+    connection.execute("commit")
+    thread.join()
+
+    assert result[0].outcome in ("running", "asked")
+    assert living(connection, job_id)["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"), [(admin.retry_jobs, "available"), (admin.cancel_jobs, "finished"), (admin.delete_jobs, "deleted")]
+)
+def test_a_job_that_ends_meanwhile_is_found_in_the_archive(connection, operator, other, change, outcome):
+    (job_id,) = add(connection)
+    connection.execute("begin")
+    finish(connection, [job_id])
+    result = []
+    thread = threading.Thread(target=lambda: result.extend(change(operator, [job_id])))
+    thread.start()
+    wait_for(
+        lambda: other.execute("select 1 from pg_stat_activity where wait_event_type = 'Lock' and pid = $1", operator.backend_pid)
+    )
+    connection.execute("commit")
+    thread.join()
+
+    assert [(found.was, found.outcome) for found in result] == [(State.COMPLETED, outcome)]
+
+
+def test_a_paused_queue_is_not_claimed_from_until_it_is_resumed(connection, operator, other):
+    ids = add(connection, 2)
+    other.listen(CHANNEL)
+
+    since = admin.pause_queue(operator, "default")
+    assert admin.pause_queue(operator, "default") == since
+    assert claimed_ids(connection) == []
+
+    assert admin.resume_queue(operator, "default")
+    assert list(other.notifications(5)) == ["default"]
+    assert claimed_ids(connection) == ids
+    assert not admin.resume_queue(operator, "default")
+
+
+def test_pause_refuses_what_cannot_be_a_queue(operator):
+    with pytest.raises(OptionError, match="queue 'Über'"):
+        admin.pause_queue(operator, "Über")
+
+
+def test_queues_are_listed_with_what_is_in_them_and_who_works_them(connection, operator):
+    add(connection, 3)
+    add(connection, 1, queue="emails", state="scheduled", seq=None, scheduled_at="2100-01-01")
+    add(connection, 2, queue="emails", state="retryable", seq=None, scheduled_at="2100-01-01")
+    add(connection, 1, queue="zzz")
+    claim(connection, limit=1)
+    admin.pause_queue(operator, "paused")
+    connection.execute(
+        "insert into fastq.process values (7, 'h', 1, 's', 'default=4,idle=2', now(), now() + interval '1 minute'), "
+        "(8, 'h', 2, 's', 'default=4', now(), now() + interval '1 minute'), (9, 'h', 3, 's', 'default', now(), '-infinity')"
+    )
+
+    queues = {
+        row.name: (row.available, row.running, row.scheduled, row.retryable, row.processes) for row in admin.list_queues(operator)
+    }
+
+    assert queues == {
+        "default": (2, 1, 0, 0, 2),
+        "emails": (0, 0, 1, 2, 0),
+        "idle": (0, 0, 0, 0, 1),
+        "paused": (0, 0, 0, 0, 0),
+        "zzz": (1, 0, 0, 0, 0),
+    }
+    assert [row.name for row in admin.list_queues(operator) if row.paused_at] == ["paused"]
+
+
+def test_queue_counts_stop_where_counting_becomes_expensive(connection, operator, monkeypatch):
+    monkeypatch.setattr(admin, "COUNT", 10)
+    add(connection, 25)
+
+    assert [row.available for row in admin.list_queues(operator)] == [10]
+
+
+def test_the_archive_is_read_by_its_index(connection, operator):
+    ids = add(connection, 20_000)
+    finish(connection, ids)
+    connection.execute("vacuum analyze fastq.job_archive")
+    from fastq.db import statement
+
+    plan = operator.execute("explain " + statement("job_show").replace("$1::bigint", str(ids[-1])))
+
+    assert "job_archive_default_id_idx" in str(plan)
+
+
+def test_connect_tells_what_to_do_about_a_schema_that_is_not_there(database):
+    with pytest.raises(MigrationError, match="run fastq migrate"):
+        admin.connect(Config(schema="elsewhere"), database)
+
+
+def test_everything_works_in_another_schema(empty_database):
+    from fastq.migrate import migrate
+    from tests.helpers import execute
+
+    migrate(empty_database, "jobs_2")
+    execute(empty_database, "insert into jobs_2.job (kind) values ('a'), ('b')")
+    operator = admin.connect(Config(schema="jobs_2"), empty_database)
+
+    assert [job.kind for job in admin.list_jobs(operator).jobs] == ["b", "a"]
+    assert outcomes(admin.cancel_jobs(operator, [1])) == ["cancelled"]
+    assert outcomes(admin.retry_jobs(operator, [1])) == ["available"]
+    assert outcomes(admin.delete_jobs(operator, [1])) == ["deleted"]
+    admin.pause_queue(operator, "q")
+    assert admin.resume_queue(operator, "q")
+    assert [row.name for row in admin.list_queues(operator)] == ["default", "q"]
+    operator.close()
