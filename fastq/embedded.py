@@ -27,7 +27,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -56,11 +56,13 @@ SETTINGS = {  # honest: fsync and synchronous_commit stay on, as in production
 class Server:
     """Know a running server and hold a share in it until `stop`."""
 
-    def __init__(self, folder: Path, data: Path, version: int, binaries: Path, users: int) -> None:
+    def __init__(self, folder: Path, data: Path, binaries: Path, users: int) -> None:
         """Wrap what `start` found; nobody else makes one."""
+        pid_file = _pid_file(data)
         self.folder = folder
-        self.data = data
-        self.version = version
+        self.data = data  # where the files really are; elsewhere than in the folder when that is closed to the server
+        self.pid = int(pid_file[0])
+        self.url = f"postgresql://postgres@/postgres?host={quote(pid_file[4])}"
         self._binaries = binaries
         self._users = users  # the descriptor that carries our share; -1 once given back
         self._process = os.getpid()  # a forked child inherits this object and must not stop its parent's server
@@ -72,16 +74,6 @@ class Server:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Stop as `stop` does."""
         self.stop()
-
-    @property
-    def pid(self) -> int:
-        """Return the pid of the postmaster."""
-        return int(_pid_file(self.data)[0])
-
-    @property
-    def url(self) -> str:
-        """Return the URL of the database `postgres`; the role is the superuser of the same name."""
-        return f"postgresql://postgres@/postgres?host={quote(_pid_file(self.data)[4])}"
 
     def stop(self) -> None:
         """Give our share back and stop the server if nobody else holds one. May be called twice."""
@@ -97,7 +89,7 @@ class Server:
 
 def start(folder: Path, version: int = 18, settings: Mapping[str, str] | None = None) -> Server:
     """Start the server of a folder, or share the one that runs there already (whose settings then stay as they are)."""
-    folder = folder.expanduser().absolute()
+    folder = folder.expanduser().resolve()
     binaries = _binaries(version)
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
@@ -111,7 +103,7 @@ def start(folder: Path, version: int = 18, settings: Mapping[str, str] | None = 
         except BaseException:
             os.close(users)
             raise
-    server = Server(folder, data, version, binaries, users)
+    server = Server(folder, data, binaries, users)
     atexit.register(server.stop)
     return server
 
@@ -126,7 +118,7 @@ def _binaries(version: int) -> Path:
         )
     if version not in INSTALLS:
         raise ConfigError(f"the embedded postgres has the versions {sorted(INSTALLS)}; {version} was asked for")
-    installed = Path(spec.origin).parent / INSTALLS[version] / "bin"
+    installed = Path(spec.origin).resolve().parent / INSTALLS[version] / "bin"
     if _server_user() is None or _open_to_all(installed / "postgres"):
         return installed
     return _copied(installed.parent) / "bin"
@@ -134,24 +126,28 @@ def _binaries(version: int) -> Path:
 
 def _copied(installed: Path) -> Path:
     """Copy what a server needs to where `nobody` can read it; once for each version of the package."""
-    target = ROOT_HOME / f"postgres-{importlib.metadata.version(PACKAGE)}"
-    if not (target / PACKAGE / installed.name).exists():
-        ROOT_HOME.mkdir(parents=True, exist_ok=True, mode=0o755)
+    target = _root_home() / f"{installed.name}-{importlib.metadata.version(PACKAGE)}"
+    if not target.exists():
         scratch = Path(tempfile.mkdtemp(dir=ROOT_HOME, prefix="copying-"))
         # The binaries look for their libraries at a path relative to themselves, so the shape must stay.
-        libraries = f"{PACKAGE}.libs"
         unused = shutil.ignore_patterns("include", "pgxs", "*.a", "doc", "man")
-        shutil.copytree(installed, scratch / installed.name, ignore=unused, symlinks=True)
+        shutil.copytree(installed, scratch / PACKAGE / installed.name, ignore=unused, symlinks=True)
+        libraries = f"{PACKAGE}.libs"
         shutil.copytree(installed.parent.parent / libraries, scratch / libraries)
         for path in (scratch, *scratch.rglob("*")):
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
-        (target / PACKAGE).mkdir(parents=True, exist_ok=True)
-        with suppress(OSError):  # another process was faster, or another version brought the same libraries
-            (scratch / libraries).rename(target / libraries)
-        with suppress(OSError):
-            (scratch / installed.name).rename(target / PACKAGE / installed.name)
-        shutil.rmtree(scratch)
+        try:
+            scratch.rename(target)
+        except OSError:  # another process was faster
+            shutil.rmtree(scratch)
     return target / PACKAGE / installed.name
+
+
+def _root_home() -> Path:
+    """Make the folder for what root's server must reach, open to all whatever the umask says."""
+    ROOT_HOME.mkdir(parents=True, exist_ok=True)
+    ROOT_HOME.chmod(0o755)
+    return ROOT_HOME
 
 
 def _data(folder: Path, version: int, binaries: Path) -> Path:
@@ -177,8 +173,7 @@ def _initialise(folder: Path, binaries: Path) -> None:
     user = _server_user()
     place = folder
     if user is not None and not _open_to_all(folder):
-        ROOT_HOME.mkdir(parents=True, exist_ok=True, mode=0o755)
-        place = Path(tempfile.mkdtemp(dir=ROOT_HOME, prefix="data-"))
+        place = Path(tempfile.mkdtemp(dir=_root_home(), prefix="data-"))
         place.chmod(0o711)
     scratch, data = place / "initdb", place / "data"
     shutil.rmtree(scratch, ignore_errors=True)

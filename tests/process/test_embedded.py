@@ -164,6 +164,8 @@ def test_a_forked_child_that_exits_leaves_its_parents_server_alone(folder):
 
 def test_a_folder_too_deep_for_a_socket_has_it_elsewhere(folder):
     deep = folder / ("deep" * 30)
+    deep.mkdir()
+    deep.chmod(0o711)
 
     with embedded.start(deep) as server:
         assert execute(server.url, "select 1") == [(1,)]
