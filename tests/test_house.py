@@ -16,7 +16,7 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 # A module imports modules of lower layers, and of its own layer. A new module gets its place here.
 LAYERS = (
     "errors config job retry",
-    "args args_json args_faults worker codec _codec_py db events log",
+    "args args_json args_faults worker board claimed lane outcome codec _codec_py db events log",
     "client producer executor completer cursor lease maintainer migrate embedded app admin",
     "process supervisor",
     "cli bench testing __init__ __main__",
