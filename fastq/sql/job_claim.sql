@@ -20,13 +20,14 @@ with picked as (
     update fastq.job
     set state = 'running', claim = $1::bigint, attempt = attempt + 1, attempted_at = clock_timestamp()
     where job.ctid = any (array(select place from picked))
-    returning id, seq, attempt, max_attempts, priority, kind, args, tags
+    returning id, seq, attempt, max_attempts, priority, created_at, kind, args, tags
 )
 select
     string_agg(int8send(id), ''),
     string_agg(int8send(seq), ''),
-    string_agg(int8send(attempt::bigint << 32 | max_attempts::bigint << 16 | priority), ''),
+    string_agg(int8send((attempt::bigint << 32) | (max_attempts::bigint << 16) | priority), ''),
+    string_agg(timestamptz_send(created_at), ''),
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
     (json_object_agg(id, tags) filter (where tags is not null))::text
-from claimed
+from (select * from claimed order by priority, seq) as claimed -- the update answers in the order of the table

@@ -1,5 +1,6 @@
 -- what: gives back the jobs of a dead process of this host: those in $1, and whatever its unanswered claim ($2, after seq $3 in queue $4) took.
---       Jobs in $5 had started: their attempt counts. Jobs in $6 were executing: the death counts too, and after $7 crashes they are discarded.
+--       Jobs in $5 had started: their attempt counts, and the last attempt ends them. Jobs in $6, which are in $5 too, were executing:
+--       the death counts, and after $7 crashes they are discarded.
 -- called by: supervisor, when a child has died and its database sessions have ended. $8 process, $9 channel, $10 error (json text).
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows.
@@ -7,13 +8,14 @@ with lost as (
     select id from fastq.job
     where id = any ($1::bigint[]) and state = 'running' and claim >> 32 = $8::bigint
     union
-    select id from fastq.job
-    where queue = $4::text and priority between 1 and 4 and seq > $3::bigint and state = 'running' and claim = $2::bigint
+    select job.id from (values (1::smallint), (2), (3), (4)) as lane (priority), fastq.job
+    where job.queue = $4::text and job.priority = lane.priority and job.seq > $3::bigint
+      and job.state = 'running' and job.claim = $2::bigint
 ), mine as (
     select job.id, job.id = any ($5::bigint[]) as started, job.id = any ($6::bigint[]) as executing,
-        job.id = any ($6::bigint[]) and (job.crashes + 1 >= $7::int or job.attempt >= job.max_attempts) as ends,
+        job.id = any ($6::bigint[]) and job.crashes + 1 >= $7::int or job.id = any ($5::bigint[]) and job.attempt >= job.max_attempts as ends,
         job.cancel_requested
-    from fastq.job where id in (select id from lost) and state = 'running'
+    from fastq.job where id in (select id from lost) and state = 'running' and claim >> 32 = $8::bigint
     for update
 ), again as (
     update fastq.job

@@ -1,0 +1,83 @@
+"""Jobs as rows for the tests of the statements: put there by hand, claimed, and looked at afterwards."""
+
+import struct
+from dataclasses import dataclass
+
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from fastq import db
+
+START = (0, 0, 0, 0)  # the cursors of the four priorities before the first seq
+END = 2**62  # above every seq
+CHANNEL = "fastq"
+ERROR = '{"error": "boom"}'
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """One job as a claim tells it."""
+
+    id: int
+    seq: int
+    attempt: int
+    max_attempts: int
+    priority: int
+    kind: str
+    args: str
+
+
+def session(url, **options):
+    """Open a session as the runtime does."""
+    return db.connect(url, role="test", **options)
+
+
+def token(process, number):
+    """Make the value of `claim` for a claim of a process."""
+    return process << 32 | number
+
+
+def add(connection, count=1, **columns):
+    """Insert equal jobs, with the columns' defaults where none is given; return their ids in order."""
+    columns.setdefault("kind", "nap")
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    values = sql.SQL(", ").join(map(sql.Literal, columns.values()))
+    text = sql.SQL("insert into fastq.job ({}) select {} from generate_series(1, {}) returning id").format(names, values, count)
+    return [id for (id,) in connection.execute(text.as_string(connection.raw))]
+
+
+def claim(connection, claim=token(1, 1), *, queue="default", after=START, limit=100, upto=END):
+    """Claim through the statement and take the blobs apart."""
+    ids, seqs, packs, _, kinds, args, _ = connection.run_one("job_claim", claim, queue, *after, limit, upto)
+    if ids is None:
+        return []
+    numbers = (struct.unpack(f">{len(blob) // 8}q", blob) for blob in (ids, seqs, packs))
+    rows = zip(*numbers, kinds.split("\x1e"), args.split(",\x1e"), strict=True)
+    return [Claimed(id, seq, pack >> 32, pack >> 16 & 0xFFFF, pack & 0xFFFF, kind, arg) for id, seq, pack, kind, arg in rows]
+
+
+def claimed_ids(connection, *args, **options):
+    """Claim and return the ids alone."""
+    return [job.id for job in claim(connection, *args, **options)]
+
+
+def living(connection, id):
+    """Return the row of a living job by column; None if there is none."""
+    return look(connection, "job", id)
+
+
+def archived(connection, id):
+    """Return the archive's row of a job by column; None if there is none."""
+    return look(connection, "job_archive", id)
+
+
+def look(connection, table, id):
+    with connection.raw.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(f"select * from fastq.{table} where id = $1", [id]).fetchall()
+    assert len(rows) <= 1, f"{len(rows)} rows for job {id} in {table}"
+    return rows[0] if rows else None
+
+
+def count(connection, table):
+    """Count the rows of a table."""
+    return connection.execute(f"select count(*) from fastq.{table}")[0][0]

@@ -1,0 +1,107 @@
+"""Completing: the row goes, the archive's row is right, and whoever lost the job changes nothing."""
+
+import pytest
+
+from tests.db.jobs import CHANNEL, add, archived, claim, claimed_ids, count, living, token
+
+MINE, ANOTHER = token(1, 1), token(2, 1)
+
+
+@pytest.fixture(params=["job_complete", "job_complete_archive"])
+def complete(request, connection):
+    """Complete by both statements: they differ in the archive alone. Gives the number of rows that were still ours."""
+
+    def run(*, ids, claims=(MINE,)):
+        before = count(connection, "job")
+        connection.run(request.param, sorted(ids), list(claims))
+        gone = before - count(connection, "job")
+        assert count(connection, "job_archive") == (gone if request.param == "job_complete_archive" else 0)
+        return gone
+
+    return run
+
+
+def test_completing_ends_the_jobs_of_several_claims_at_once(connection, complete):
+    add(connection, 6)
+    first = claimed_ids(connection, token(1, 1), limit=3)
+    second = claimed_ids(connection, token(1, 2), limit=3)
+
+    assert complete(ids=first + second, claims=[token(1, 1), token(1, 2)]) == 6
+
+
+def test_completing_leaves_jobs_of_another_claim_alone(connection, complete):
+    ids = add(connection, 2)
+    claim(connection, ANOTHER, limit=1)
+    claim(connection, MINE, limit=1)
+
+    assert complete(ids=ids) == 1
+    assert living(connection, ids[0])["claim"] == ANOTHER
+
+
+def test_completing_what_was_completed_already_changes_nothing(connection, complete):
+    (id,) = add(connection)
+    claim(connection, MINE)
+    complete(ids=[id])
+
+    connection.run("job_complete", [id], [MINE])
+    connection.run("job_complete_archive", [id], [MINE])
+
+    assert count(connection, "job_archive") <= 1
+
+
+def test_completing_what_was_released_changes_nothing(connection, complete):
+    (id,) = add(connection)
+    claim(connection, MINE)
+    connection.run("job_release", [id], [MINE], CHANNEL)
+
+    assert complete(ids=[id]) == 0
+    assert living(connection, id)["state"] == "available"
+
+
+def test_completing_what_was_released_and_claimed_again_by_somebody_else_changes_nothing(connection, complete):
+    (id,) = add(connection)
+    claim(connection, MINE)
+    connection.run("job_release", [id], [MINE], CHANNEL)
+    claim(connection, ANOTHER)
+
+    assert complete(ids=[id]) == 0
+    assert (living(connection, id)["state"], living(connection, id)["claim"]) == ("running", ANOTHER)
+
+
+def test_completing_an_earlier_attempt_changes_nothing_though_the_same_process_has_the_next(connection, complete):
+    (id,) = add(connection)
+    claim(connection, token(1, 1))
+    connection.run("job_retry", [id], [token(1, 1)], [0.0], [True], [None], CHANNEL)
+    claim(connection, token(1, 2))
+
+    assert complete(ids=[id], claims=[token(1, 1)]) == 0
+    assert living(connection, id)["attempt"] == 2
+
+
+def test_the_archive_keeps_what_the_job_was(connection):
+    (id,) = add(connection, kind="mail", queue="emails", priority=3, args='{"to": "a@b.c"}', tags=["x"], max_attempts=7, crashes=1,
+                errors='[{"error": "first"}]', attempt=1)
+    claim(connection, MINE, queue="emails")
+    before = living(connection, id)
+
+    connection.run("job_complete_archive", [id], [MINE])
+
+    row = archived(connection, id)
+    kept = ("created_at", "attempted_at", "priority", "attempt", "max_attempts", "crashes", "queue", "kind", "args", "tags", "errors")
+    assert {name: row[name] for name in kept} == {name: before[name] for name in kept}
+    assert (row["state"], row["attempt"], row["output"]) == ("completed", 2, None)
+    assert before["attempted_at"] < row["finalized_at"]
+    assert living(connection, id) is None
+
+
+def test_completing_waits_for_no_job_but_its_own(connection, other):
+    ids = add(connection, 2)
+    claim(connection, MINE)
+    other.execute("begin")
+    other.execute("select from fastq.job where id = $1 for update", ids[0])
+    connection.execute("set lock_timeout = '1ms'")
+
+    connection.run("job_complete", ids[1:], [MINE])
+
+    other.execute("rollback")
+    assert living(connection, ids[1]) is None

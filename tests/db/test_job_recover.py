@@ -1,0 +1,141 @@
+"""After the death of a process: what becomes of the jobs that it had, by how far each had come."""
+
+import pytest
+
+from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claimed_ids, living, token
+
+DEAD = 5  # the number of the process that died
+MINE = token(DEAD, 1)
+NO_CLAIM = (0, 0, "default")  # no unanswered claim: token, after seq, queue
+
+
+def recover(connection, ids, *, started=(), executing=(), max_crashes=3, unanswered=NO_CLAIM):
+    """Recover; return how many jobs became available and how many ended."""
+    unanswered_claim, after, queue = unanswered
+    return connection.run_one("job_recover", list(ids), unanswered_claim, after, queue, list(started), list(executing), max_crashes,
+                              DEAD, CHANNEL, ERROR)[:2]
+
+
+@pytest.fixture
+def jobs(connection):
+    """Give the ids of three jobs of the dead process, each in its second attempt."""
+    ids = add(connection, 3, attempt=1)
+    claim(connection, MINE)
+    return ids
+
+
+def test_a_job_that_was_not_started_is_not_charged(connection, jobs):
+    before = living(connection, jobs[0])
+
+    assert recover(connection, jobs[:1]) == (1, 0)
+
+    row = living(connection, jobs[0])
+    assert (row["state"], row["attempt"], row["crashes"], row["errors"], row["claim"]) == ("available", 1, 0, None, None)
+    assert row["seq"] > before["seq"], "behind the cursors it would be found late"
+
+
+def test_a_job_that_had_ended_but_was_not_stored_keeps_its_attempt_and_no_crash(connection, jobs):
+    assert recover(connection, jobs[:1], started=jobs[:1]) == (1, 0)
+
+    row = living(connection, jobs[0])
+    assert (row["state"], row["attempt"], row["crashes"], row["errors"]) == ("available", 2, 0, None)
+
+
+def test_a_job_that_was_executing_is_charged_with_the_crash_and_remembers_it(connection, jobs):
+    assert recover(connection, jobs[:1], started=jobs[:1], executing=jobs[:1]) == (1, 0)
+
+    row = living(connection, jobs[0])
+    assert (row["state"], row["attempt"], row["crashes"]) == ("available", 2, 1)
+    assert [(e["error"], e["attempt"]) for e in row["errors"]] == [("boom", 2)]
+
+
+def test_a_job_that_was_executing_in_too_many_crashes_is_discarded_and_its_neighbours_are_not(connection, jobs):
+    connection.execute("update fastq.job set crashes = 2 where id = any ($1)", jobs)
+
+    assert recover(connection, jobs, started=jobs[:2], executing=jobs[:1], max_crashes=3) == (2, 1)
+
+    row = archived(connection, jobs[0])
+    assert (row["state"], row["crashes"], row["attempt"], row["errors"][-1]["error"]) == ("discarded", 3, 2, "boom")
+    assert [living(connection, id)["crashes"] for id in jobs[1:]] == [2, 2]
+
+
+@pytest.mark.parametrize("was_executing", [True, False])
+def test_a_job_that_had_started_its_last_attempt_does_not_get_another(connection, jobs, was_executing):
+    connection.execute("update fastq.job set max_attempts = 2")
+
+    ended = recover(connection, jobs, started=jobs[:1], executing=jobs[: int(was_executing)])
+
+    assert ended == (2, 1)
+    row = archived(connection, jobs[0])
+    assert (row["state"], row["attempt"], row["crashes"]) == ("discarded", 2, int(was_executing))
+    assert [e["error"] for e in row["errors"]] == ["boom"]
+    assert [living(connection, id)["attempt"] for id in jobs[1:]] == [1, 1], "those that had not started may still"
+
+
+def test_a_job_whose_cancellation_was_asked_for_ends_cancelled(connection, jobs):
+    connection.execute("update fastq.job set cancel_requested = true")
+
+    assert recover(connection, jobs, started=jobs[:1]) == (0, 3)
+    assert {archived(connection, id)["state"] for id in jobs} == {"cancelled"}
+
+
+def test_an_unanswered_claim_is_found_by_its_token_in_all_priorities(connection):
+    known = add(connection, 2)
+    claim(connection, token(DEAD, 1))
+    after = max(living(connection, id)["seq"] for id in known)
+    unknown = add(connection, 2) + add(connection, 2, priority=3) + add(connection, 1, priority=4)
+    claim(connection, token(DEAD, 2), after=(after,) * 4)
+
+    assert recover(connection, known, unanswered=(token(DEAD, 2), after, "default")) == (7, 0)
+    assert [living(connection, id)["attempt"] for id in unknown] == [0] * 5
+
+
+def test_jobs_that_somebody_else_has_by_now_are_left_alone(connection, jobs):
+    rescued, finished, released = jobs
+    connection.execute("update fastq.job set claim = $1 where id = $2", token(6, 1), rescued)
+    connection.run("job_complete", [finished], [MINE])
+    connection.run("job_release", [released], [MINE], CHANNEL)
+    before = [living(connection, rescued), living(connection, released)]
+
+    assert recover(connection, jobs, started=jobs, executing=jobs) == (0, 0)
+    assert [living(connection, rescued), living(connection, released)] == before
+
+
+def test_a_job_that_is_claimed_anew_while_recovery_waits_for_its_lock_is_left_alone(connection, other, database):
+    """The row is locked by a transaction that gives it to another process: recovery must look at it again."""
+    import threading
+
+    from tests.helpers import execute, wait_for
+
+    (id,) = add(connection)
+    claim(connection, MINE)
+    other.execute("begin")
+    other.execute("update fastq.job set claim = $1, attempt = 2 where id = $2", token(6, 1), id)
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(recover(connection, [id], started=[id], executing=[id])))
+    thread.start()
+    waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and pid = %s"
+    wait_for(lambda: execute(database, waiting, connection.backend_pid), what="the recovery to wait")
+    other.execute("commit")
+    thread.join()
+
+    assert answers == [(0, 0)]
+    row = living(connection, id)
+    assert (row["state"], row["claim"], row["crashes"]) == ("running", token(6, 1), 0)
+
+
+def test_recovering_twice_changes_nothing_more(connection, jobs):
+    recover(connection, jobs, started=jobs, executing=jobs)
+    before = [living(connection, id) for id in jobs]
+
+    assert recover(connection, jobs, started=jobs, executing=jobs) == (0, 0)
+    assert [living(connection, id) for id in jobs] == before
+
+
+def test_recovered_jobs_can_be_claimed_and_their_queue_is_woken(connection, other, jobs):
+    other.listen(CHANNEL)
+
+    recover(connection, jobs, started=jobs[:1], executing=jobs[:1])
+
+    assert list(other.notifications(timeout=2.0)) == ["default"]
+    assert sorted(claimed_ids(connection, token(6, 1))) == jobs

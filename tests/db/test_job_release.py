@@ -1,0 +1,51 @@
+"""Handing back what was claimed and never started."""
+
+from tests.db.jobs import CHANNEL, add, claim, claimed_ids, living, token
+
+MINE = token(1, 1)
+
+
+def release(connection, ids, claims=(MINE,)):
+    return connection.run_one("job_release", ids, list(claims), CHANNEL)[0]
+
+
+def test_a_released_job_is_available_and_no_attempt_was_charged(connection):
+    (id,) = add(connection, attempt=3)
+    claim(connection, MINE)
+
+    assert release(connection, [id]) == 1
+
+    row = living(connection, id)
+    assert (row["state"], row["attempt"], row["claim"], row["errors"], row["crashes"]) == ("available", 3, None, None, 0)
+
+
+def test_a_released_job_lies_ahead_of_every_cursor(connection):
+    ids = add(connection, 5)
+    frontier = claim(connection, MINE)[-1].seq
+
+    release(connection, ids[:2])
+
+    assert claimed_ids(connection, after=(frontier,) * 4) == ids[:2]
+
+
+def test_only_jobs_that_are_still_ours_are_released(connection):
+    ours, theirs, ended, waiting = add(connection, 4)
+    claim(connection, MINE, limit=3)
+    connection.execute("update fastq.job set claim = $1 where id = $2", token(2, 1), theirs)
+    connection.run("job_complete", [ended], [MINE])
+
+    assert release(connection, [ours, theirs, ended, waiting]) == 1
+    assert living(connection, theirs)["state"] == "running"
+    assert release(connection, [ours]) == 0, "a second release must not take another attempt off"
+    assert living(connection, ours)["attempt"] == 0
+
+
+def test_it_wakes_each_queue_once(connection, other):
+    ids = add(connection, 3, queue="a") + add(connection, 3, queue="b")
+    claim(connection, token(1, 1), queue="a")
+    claim(connection, token(1, 2), queue="b")
+    other.listen(CHANNEL)
+
+    assert release(connection, ids, [token(1, 1), token(1, 2)]) == 6
+
+    assert sorted(other.notifications(timeout=2.0)) == ["a", "b"]
