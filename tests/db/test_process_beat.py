@@ -1,0 +1,66 @@
+"""The beat: rows of processes come, stay alive and come back, and requests to cancel travel with it."""
+
+from tests.db.jobs import add, claim, count, token
+
+
+def beat(connection, ids, pids=None, *, ttl=15.0, host="h", supervisor="h:1:abc", queues="default"):
+    return connection.run("process_beat", ids, pids or [100 + id for id in ids], host, supervisor, queues, ttl)
+
+
+def processes(connection):
+    rows = connection.execute("select id, pid, host, supervisor, queues from fastq.process order by id")
+    return {id: tuple(rest) for id, *rest in rows}
+
+
+def seconds_left(connection, id):
+    return connection.execute("select extract(epoch from expires_at - clock_timestamp())::float8 from fastq.process where id = $1", id)[0][0]
+
+
+def test_the_first_beat_makes_the_rows(connection):
+    beat(connection, [7, 8], ttl=15.0)
+
+    assert processes(connection) == {7: (107, "h", "h:1:abc", "default"), 8: (108, "h", "h:1:abc", "default")}
+    assert 14.0 < seconds_left(connection, 7) <= 15.0
+
+
+def test_later_beats_keep_them_alive_and_leave_others_alone(connection):
+    beat(connection, [7], ttl=1.0)
+    beat(connection, [9], ttl=1.0, supervisor="h:2:def")
+    started = connection.execute("select started_at from fastq.process where id = 7")
+
+    beat(connection, [7], ttl=30.0)
+
+    assert seconds_left(connection, 7) > 29.0
+    assert seconds_left(connection, 9) <= 1.0
+    assert connection.execute("select started_at from fastq.process where id = 7") == started
+
+
+def test_a_row_that_was_removed_comes_back(connection):
+    beat(connection, [7, 8])
+    connection.run("process_end", [7])
+    assert set(processes(connection)) == {8}
+
+    beat(connection, [7, 8])
+
+    assert set(processes(connection)) == {7, 8}
+
+
+def test_it_answers_with_the_jobs_to_cancel_that_these_processes_have(connection):
+    mine, theirs, waiting, unasked = add(connection, 4)
+    claim(connection, token(7, 1))
+    connection.execute("update fastq.job set claim = $1 where id = $2", token(9, 1), theirs)
+    connection.execute("update fastq.job set state = 'available', claim = null where id = $1", waiting)
+    connection.execute("update fastq.job set cancel_requested = true where id <> $1", unasked)
+
+    assert beat(connection, [7, 8]) == [(mine, 7)]
+
+
+def test_beating_for_no_process_does_nothing(connection):
+    assert beat(connection, []) == []
+    assert count(connection, "process") == 0
+
+
+def test_supervisors_get_disjoint_numbers_for_their_processes(connection, other):
+    taken = [session.run_one("process_take_numbers")[0] for session in (connection, other, connection)]
+
+    assert [b - a for a, b in zip(taken, taken[1:], strict=False)] == [64, 64]
