@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fastq import args_json
 from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, check_tags, kind, kind_of
 from fastq.errors import ArgsError, OptionError, UnknownKind
 
@@ -274,7 +275,9 @@ def test_brackets_inside_text_hide_no_nesting():
 
 
 def test_many_small_parts_are_no_nesting():
-    assert encode("dataclass", value=[{"a": [{}]}] * 100)
+    encoded = encode("dataclass", value=[{"a": [{"b": "c"}]}] * 100)
+
+    assert not args_json._deep(encoded)
 
 
 def test_args_over_the_limit_are_refused_with_both_sizes():
@@ -344,6 +347,18 @@ def test_types_without_equality_are_compared_field_by_field(identity):
     assert codec.decode(codec.encode(draw)).point.xs == [1]
 
 
+def test_structs_without_equality_are_compared_field_by_field():
+    @kind("draw")
+    class Draw(Args, msgspec.Struct, eq=False):
+        xs: Any
+
+    codec = kind_of(Draw(0)).codec
+
+    assert codec.decode(codec.encode(Draw([1]))).xs == [1]
+    with pytest.raises(ArgsError, match="'xs': a worker would see"):
+        codec.encode(Draw((1,)))
+
+
 def test_field_that_differs_in_a_type_without_equality_is_refused():
     @dataclass(eq=False)
     class Draw(Args, kind="draw"):
@@ -360,6 +375,25 @@ def test_private_state_that_is_not_written_is_refused():
 
     secret = Secret(n=1)
     assert kind_of(secret).codec.encode(secret) == b'{"n":1}'
+
+    secret._token = "hidden"
+
+    with pytest.raises(ArgsError, match="a worker would see"):
+        kind_of(secret).codec.encode(secret)
+
+
+def test_private_state_beside_a_type_without_equality_is_refused():
+    @dataclass(eq=False)
+    class Point:
+        x: int
+
+    class Secret(Args, pydantic.BaseModel, kind="secret"):
+        point: Point
+        _token: str = ""
+
+    Secret.model_rebuild(_types_namespace={"Point": Point})
+    secret = Secret(point=Point(1))
+    assert kind_of(secret).codec.encode(secret) == b'{"point":{"x":1}}'
 
     secret._token = "hidden"
 
@@ -436,6 +470,13 @@ def test_broken_json_fails_alone():
     assert good == Data(1)
     assert isinstance(bad, ArgsError)
     assert isinstance(two, ArgsError)
+
+
+def test_element_that_holds_two_does_not_shift_the_others():
+    two, good = kind_of(Data(0)).codec.decode_batch([b'{"value":1},{"value":2}', b'{"value":3}'])
+
+    assert isinstance(two, ArgsError)
+    assert good == Data(3)
 
 
 def test_class_that_raises_what_it_likes_fails_alone():

@@ -201,7 +201,15 @@ def test_worker_without_its_type_parameter_is_told_to_write_it(registry):
         def work(self, job):
             pass
 
+    class Open(Worker[A], Generic[A]):
+        def work(self, job):
+            pass
+
+    class Filled(Open):
+        pass
+
     assert "does not say what it works; write class Bare(Worker[YourArgs])" in refused(registry, Bare)
+    assert "does not say what it works; write class Filled(Worker[YourArgs])" in refused(registry, Filled)
 
 
 def test_worker_of_a_quoted_type_is_told_to_take_the_quotes_off(registry):
