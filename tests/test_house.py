@@ -16,16 +16,16 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 # A module imports modules of lower layers, and of its own layer. A new module gets its place here.
 LAYERS = (
     "errors config job retry",
-    "args args_json args_faults worker board claimed lane outcome codec _codec_py db events log",
-    "client producer executor completer cursor lease maintainer migrate embedded app admin",
+    "args args_json args_faults worker board claimed lane outcome codec _codec_py db events log enqueue wake pool adapters",
+    "client producer executor completer cursor lease maintainer migrate partitions embedded app admin",
     "process supervisor",
     "cli bench testing __init__ __main__",
 )
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules.split()}
 
 DOORS = {  # what is imported -> who may
-    "psycopg": {"db"},
-    "psycopg_pool": {"db"},
+    "psycopg": {"db", "pool"},
+    "psycopg_pool": {"pool"},
     "fastq._fastq": {"codec"},
     "signal": {"supervisor", "process", "cli"},
     "multiprocess": {"supervisor", "process"},
