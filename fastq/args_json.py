@@ -116,8 +116,8 @@ class ArgsCodec(Generic[A]):
         try:
             return self.decode(encoded)
         except ArgsError as error:
-            error.position = position
-            return error
+            # A new one, without the traceback: it outlives this call, and must not keep the batch alive.
+            return ArgsError(error.kind, error.reason, field=error.field, position=position)
 
     def _check_size(self, encoded: bytes, max_bytes: int | None) -> None:
         if max_bytes is not None and len(encoded) > max_bytes:

@@ -449,6 +449,7 @@ def test_bad_element_of_a_batch_fails_alone_and_names_its_field(shape):
     assert (second.kind, second.field, second.position) == (of_kind.name, "limit", 1)
     assert (fourth.field, fourth.position) == ("value", 3)
     assert f"args of kind '{of_kind.name}' at position 1, field 'limit': " in str(second)
+    assert (second.__traceback__, second.__cause__) == (None, None)
 
 
 @every_shape
