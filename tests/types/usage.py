@@ -1,0 +1,164 @@
+"""What users write, right and wrong: test_types.py runs mypy and pyright over it and compares with the marks.
+
+A line that must be refused has a mark at its end, "wrong", with a checker's name where only that one refuses this line.
+It is never executed.
+"""
+
+from dataclasses import dataclass
+from typing import TypedDict, assert_type
+
+import attrs
+import msgspec
+import pydantic
+
+from fastq.args import Args, Kind, kind
+from fastq.client import Client
+from fastq.job import Cancel, Job, Snooze
+from fastq.worker import Registry, Worker
+
+client = Client()
+registry = Registry()
+
+
+@dataclass
+class SortArgs(Args, kind="sort", queue="slow", priority=2, tags=["a"]):
+    strings: list[str]
+
+
+@dataclass(slots=True, frozen=True)
+class FrozenArgs(Args, kind="frozen"):
+    n: int
+
+
+@attrs.define
+class AttrsArgs(Args, kind="attrs"):
+    n: int
+
+
+class ModelArgs(Args, pydantic.BaseModel, kind="model"):
+    n: int
+
+
+@kind("struct", max_attempts=3)
+class StructArgs(Args, msgspec.Struct, frozen=True):
+    n: int
+
+
+class MailDict(TypedDict):
+    to: str
+
+
+class PlainStruct(msgspec.Struct):
+    n: int
+
+
+MAIL = Kind("mail", MailDict)
+PLAIN = Kind("plain", PlainStruct, queue="slow")
+
+# Options
+
+Kind("mail", MailDict, queue=3)  # wrong
+Kind("mail", MailDict, quue="slow")  # wrong
+
+
+class BadOption(Args, kind="bad", priority="high"):  # wrong
+    pass
+
+
+class UnknownOption(Args, kind="bad", quue="slow"):  # wrong
+    pass
+
+
+@kind("bad", max_attempts="many")  # wrong
+class BadDecorated(Args, msgspec.Struct):
+    pass
+
+
+@kind("bad")  # wrong: pyright
+class NoArgs(msgspec.Struct):  # wrong: mypy
+    pass
+
+
+# Enqueue
+
+client.enqueue(SortArgs(["whale"]))
+client.enqueue(FrozenArgs(1))
+client.enqueue(AttrsArgs(1))
+client.enqueue(ModelArgs(n=1))
+client.enqueue(StructArgs(1))
+client.enqueue(MailDict(to="x"), kind=MAIL)
+client.enqueue(PlainStruct(1), kind=PLAIN, delay=60)
+client.enqueue_many([SortArgs(["whale"]), FrozenArgs(1)])
+client.enqueue_many([MailDict(to="x")], kind=MAIL)
+
+client.enqueue(SortArgs([1]))  # wrong
+client.enqueue(SortArgs("whale"))  # wrong
+client.enqueue(SortArgs())  # wrong
+client.enqueue(FrozenArgs("1"))  # wrong
+client.enqueue(AttrsArgs("1"))  # wrong
+client.enqueue(ModelArgs(m=1))  # wrong
+client.enqueue(StructArgs("1"))  # wrong
+client.enqueue(MailDict(to=1), kind=MAIL)  # wrong
+client.enqueue({"to": 1}, kind=MAIL)  # wrong
+client.enqueue({"from": "x"}, kind=MAIL)  # wrong
+client.enqueue(MailDict(to="x"))  # wrong
+client.enqueue(PlainStruct(1))  # wrong
+client.enqueue(PlainStruct(1), kind=MAIL)  # wrong
+client.enqueue(SortArgs, priority=1)  # wrong
+client.enqueue("sort")  # wrong
+client.enqueue(SortArgs(["whale"]), priority="high")  # wrong
+client.enqueue_many([SortArgs(["whale"]), "sort"])  # wrong
+client.enqueue_many([PlainStruct(1)], kind=MAIL)  # wrong
+
+# Work
+
+
+@registry.register
+class SortWorker(Worker[SortArgs]):
+    queue = "default"
+    timeout = 30.0
+    archive = False
+
+    def work(self, job: Job[SortArgs]) -> None:
+        assert_type(job.args.strings, list[str])
+        assert_type(job.id, int)
+        assert_type(job.tags, tuple[str, ...])
+        job.args.string  # wrong  # noqa: B018 - the mistake itself
+
+
+@registry.register
+class AsyncMailWorker(Worker[MailDict], kind=MAIL):
+    timeout = None
+
+    async def work(self, job: Job[MailDict]) -> Snooze | Cancel | None:
+        job.args["from"]  # wrong
+        return Snooze(3) if job.attempt < 3 else Cancel("no such user")
+
+
+class WorksOtherArgs(Worker[SortArgs]):
+    def work(self, job: Job[FrozenArgs]) -> None: ...  # wrong
+
+
+class WorksNoJob(Worker[SortArgs]):
+    def work(self, job: SortArgs) -> None: ...  # wrong
+
+
+class WorksOtherKind(Worker[SortArgs], kind=MAIL):  # wrong: pyright
+    def work(self, job: Job[SortArgs]) -> None: ...
+
+
+class BadTimeout(Worker[SortArgs]):
+    timeout = "30"  # wrong
+
+    def work(self, job: Job[SortArgs]) -> None: ...
+
+
+registry.register(SortArgs)  # wrong
+registry.register(3)  # wrong
+
+# Test
+
+assert_type(Job.of(SortArgs(["b"]), attempt=2), Job[SortArgs])
+SortWorker().work(Job.of(SortArgs(["b"])))
+SortWorker().work(Job.of(FrozenArgs(1)))  # wrong
+Snooze("30")  # wrong
