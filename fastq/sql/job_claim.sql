@@ -30,4 +30,4 @@ select
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
     (json_object_agg(id, tags) filter (where tags is not null))::text
-from (select * from claimed order by priority, seq) as claimed -- the update answers in the order of the table
+from claimed

@@ -7,10 +7,9 @@
 with lost as (
     select id from fastq.job
     where id = any ($1::bigint[]) and state = 'running' and claim >> 32 = $8::bigint
-    union
-    select job.id from (values (1::smallint), (2), (3), (4)) as lane (priority), fastq.job
-    where job.queue = $4::text and job.priority = lane.priority and job.seq > $3::bigint
-      and job.state = 'running' and job.claim = $2::bigint
+    union all
+    select id from fastq.job
+    where queue = $4::text and priority between 1 and 4 and seq > $3::bigint and state = 'running' and claim = $2::bigint
 ), mine as (
     select job.id, job.id = any ($5::bigint[]) as started, job.id = any ($6::bigint[]) as executing,
         job.id = any ($6::bigint[]) and job.crashes + 1 >= $7::int or job.id = any ($5::bigint[]) and job.attempt >= job.max_attempts as ends,

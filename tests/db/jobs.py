@@ -43,17 +43,19 @@ def add(connection, count=1, **columns):
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     values = sql.SQL(", ").join(map(sql.Literal, columns.values()))
     text = sql.SQL("insert into fastq.job ({}) select {} from generate_series(1, {}) returning id").format(names, values, count)
-    return [id for (id,) in connection.execute(text.as_string(connection.raw))]
+    return [job_id for (job_id,) in connection.execute(text.as_string(connection.raw))]
 
 
-def claim(connection, claim=token(1, 1), *, queue="default", after=START, limit=100, upto=END):
+def claim(connection, claim=1 << 32 | 1, *, queue="default", after=START, limit=100, upto=END):
     """Claim through the statement and take the blobs apart."""
     ids, seqs, packs, _, kinds, args, _ = connection.run_one("job_claim", claim, queue, *after, limit, upto)
     if ids is None:
         return []
     numbers = (struct.unpack(f">{len(blob) // 8}q", blob) for blob in (ids, seqs, packs))
     rows = zip(*numbers, kinds.split("\x1e"), args.split(",\x1e"), strict=True)
-    return [Claimed(id, seq, pack >> 32, pack >> 16 & 0xFFFF, pack & 0xFFFF, kind, arg) for id, seq, pack, kind, arg in rows]
+    return [
+        Claimed(job_id, seq, pack >> 32, pack >> 16 & 0xFFFF, pack & 0xFFFF, kind, arg) for job_id, seq, pack, kind, arg in rows
+    ]
 
 
 def claimed_ids(connection, *args, **options):
@@ -61,19 +63,19 @@ def claimed_ids(connection, *args, **options):
     return [job.id for job in claim(connection, *args, **options)]
 
 
-def living(connection, id):
+def living(connection, job_id):
     """Return the row of a living job by column; None if there is none."""
-    return look(connection, "job", id)
+    return look(connection, "job", job_id)
 
 
-def archived(connection, id):
+def archived(connection, job_id):
     """Return the archive's row of a job by column; None if there is none."""
-    return look(connection, "job_archive", id)
+    return look(connection, "job_archive", job_id)
 
 
-def look(connection, table, id):
+def look(connection, table, job_id):
     with connection.raw.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(f"select * from fastq.{table} where id = $1", [id]).fetchall()
+        rows = cursor.execute(f"select * from fastq.{table} where id = $1", [job_id]).fetchall()
     assert len(rows) <= 1, f"{len(rows)} rows for job {id} in {table}"
     return rows[0] if rows else None
 

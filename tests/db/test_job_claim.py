@@ -20,11 +20,11 @@ def test_claim_takes_only_available_jobs_of_its_queue(connection):
 
 
 def test_claim_marks_the_jobs_as_running_and_charges_the_attempt(connection):
-    (id,) = add(connection, attempt=2)
+    (job_id,) = add(connection, attempt=2)
 
     (job,) = claim(connection, token(3, 9))
 
-    row = living(connection, id)
+    row = living(connection, job_id)
     assert (row["state"], row["claim"], row["attempt"]) == ("running", token(3, 9), 3)
     assert connection.execute("select clock_timestamp() - $1 < '5 s'", row["attempted_at"]) == [(True,)]
     assert job.attempt == 3
@@ -39,18 +39,15 @@ def test_claim_takes_the_best_priority_first_and_each_in_the_order_of_seq(connec
     assert claimed_ids(connection, limit=1) == [second[1]]
 
 
-def test_claim_answers_in_the_order_in_which_to_run(connection):
-    last = add(connection, 2, priority=3)
-    first = add(connection, 2, priority=1)
-
-    assert claimed_ids(connection) == first + last
-
-
 def test_claim_takes_nothing_at_or_below_the_cursor_of_a_priority(connection):
     for priority in (1, 2, 3, 4):
         add(connection, 3, priority=priority)
-    seqs = {(p, n): seq for p, n, seq in connection.execute(
-        "select priority, row_number() over (partition by priority order by seq), seq from fastq.job")}
+    seqs = {
+        (p, n): seq
+        for p, n, seq in connection.execute(
+            "select priority, row_number() over (partition by priority order by seq), seq from fastq.job"
+        )
+    }
 
     after = (seqs[1, 3], seqs[2, 2], seqs[3, 1], seqs[4, 2] - 1)
     claimed = {(job.priority, job.seq) for job in claim(connection, after=after)}
@@ -112,15 +109,23 @@ def test_a_paused_queue_gives_nothing_until_it_is_resumed(connection):
 
 def test_the_answer_is_one_row_of_blobs_as_documented(connection):
     one = add(connection, kind="nap", args='{ "s": 0.5 }', max_attempts=3, priority=2)[0]
-    two = add(connection, kind="mail", args='["a\\u001eb", "ü"]', attempt=32_000, max_attempts=32_767, priority=3, tags=["x", "y"])[0]
-    parameters = [struct.pack(">q", token(1, 1)), b"default", *[struct.pack(">q", 0)] * 4, struct.pack(">q", 10), struct.pack(">q", END)]
+    two = add(
+        connection, kind="mail", args='["a\\u001eb", "ü"]', attempt=32_000, max_attempts=32_767, priority=3, tags=["x", "y"]
+    )[0]
+    parameters = [
+        struct.pack(">q", token(1, 1)),
+        b"default",
+        *[struct.pack(">q", 0)] * 4,
+        struct.pack(">q", 10),
+        struct.pack(">q", END),
+    ]
 
     _, (ids, seqs, packs, created, kinds, args, tags) = connection.run_blobs("job_claim", parameters)
 
     assert struct.unpack(">2q", ids) == (one, two)
-    assert struct.unpack(">2q", seqs) == tuple(living(connection, id)["seq"] for id in (one, two))
+    assert struct.unpack(">2q", seqs) == tuple(living(connection, job_id)["seq"] for job_id in (one, two))
     assert struct.unpack(">2q", packs) == (1 << 32 | 3 << 16 | 2, 32_001 << 32 | 32_767 << 16 | 3)
-    assert struct.unpack(">2q", created) == tuple(microseconds(living(connection, id)["created_at"]) for id in (one, two))
+    assert struct.unpack(">2q", created) == tuple(microseconds(living(connection, job_id)["created_at"]) for job_id in (one, two))
     assert kinds == b"nap\x1email"
     assert args == b'{ "s": 0.5 },\x1e["a\\u001eb", "\xc3\xbc"]', "args are the very bytes that were enqueued"
     assert tags == b'{ "%d" : ["x","y"] }' % two

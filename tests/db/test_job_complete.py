@@ -39,59 +39,81 @@ def test_completing_leaves_jobs_of_another_claim_alone(connection, complete):
 
 
 def test_completing_what_was_completed_already_changes_nothing(connection, complete):
-    (id,) = add(connection)
+    (job_id,) = add(connection)
     claim(connection, MINE)
-    complete(ids=[id])
+    complete(ids=[job_id])
 
-    connection.run("job_complete", [id], [MINE])
-    connection.run("job_complete_archive", [id], [MINE])
+    connection.run("job_complete", [job_id], [MINE])
+    connection.run("job_complete_archive", [job_id], [MINE])
 
     assert count(connection, "job_archive") <= 1
 
 
 def test_completing_what_was_released_changes_nothing(connection, complete):
-    (id,) = add(connection)
+    (job_id,) = add(connection)
     claim(connection, MINE)
-    connection.run("job_release", [id], [MINE], CHANNEL)
+    connection.run("job_release", [job_id], [MINE], CHANNEL)
 
-    assert complete(ids=[id]) == 0
-    assert living(connection, id)["state"] == "available"
+    assert complete(ids=[job_id]) == 0
+    assert living(connection, job_id)["state"] == "available"
 
 
 def test_completing_what_was_released_and_claimed_again_by_somebody_else_changes_nothing(connection, complete):
-    (id,) = add(connection)
+    (job_id,) = add(connection)
     claim(connection, MINE)
-    connection.run("job_release", [id], [MINE], CHANNEL)
+    connection.run("job_release", [job_id], [MINE], CHANNEL)
     claim(connection, ANOTHER)
 
-    assert complete(ids=[id]) == 0
-    assert (living(connection, id)["state"], living(connection, id)["claim"]) == ("running", ANOTHER)
+    assert complete(ids=[job_id]) == 0
+    assert (living(connection, job_id)["state"], living(connection, job_id)["claim"]) == ("running", ANOTHER)
 
 
 def test_completing_an_earlier_attempt_changes_nothing_though_the_same_process_has_the_next(connection, complete):
-    (id,) = add(connection)
+    (job_id,) = add(connection)
     claim(connection, token(1, 1))
-    connection.run("job_retry", [id], [token(1, 1)], [0.0], [True], [None], CHANNEL)
+    connection.run("job_retry", [job_id], [token(1, 1)], [0.0], [True], [None], CHANNEL)
     claim(connection, token(1, 2))
 
-    assert complete(ids=[id], claims=[token(1, 1)]) == 0
-    assert living(connection, id)["attempt"] == 2
+    assert complete(ids=[job_id], claims=[token(1, 1)]) == 0
+    assert living(connection, job_id)["attempt"] == 2
 
 
 def test_the_archive_keeps_what_the_job_was(connection):
-    (id,) = add(connection, kind="mail", queue="emails", priority=3, args='{"to": "a@b.c"}', tags=["x"], max_attempts=7, crashes=1,
-                errors='[{"error": "first"}]', attempt=1)
+    (job_id,) = add(
+        connection,
+        kind="mail",
+        queue="emails",
+        priority=3,
+        args='{"to": "a@b.c"}',
+        tags=["x"],
+        max_attempts=7,
+        crashes=1,
+        errors='[{"error": "first"}]',
+        attempt=1,
+    )
     claim(connection, MINE, queue="emails")
-    before = living(connection, id)
+    before = living(connection, job_id)
 
-    connection.run("job_complete_archive", [id], [MINE])
+    connection.run("job_complete_archive", [job_id], [MINE])
 
-    row = archived(connection, id)
-    kept = ("created_at", "attempted_at", "priority", "attempt", "max_attempts", "crashes", "queue", "kind", "args", "tags", "errors")
+    row = archived(connection, job_id)
+    kept = (
+        "created_at",
+        "attempted_at",
+        "priority",
+        "attempt",
+        "max_attempts",
+        "crashes",
+        "queue",
+        "kind",
+        "args",
+        "tags",
+        "errors",
+    )
     assert {name: row[name] for name in kept} == {name: before[name] for name in kept}
     assert (row["state"], row["attempt"], row["output"]) == ("completed", 2, None)
     assert before["attempted_at"] < row["finalized_at"]
-    assert living(connection, id) is None
+    assert living(connection, job_id) is None
 
 
 def test_completing_waits_for_no_job_but_its_own(connection, other):

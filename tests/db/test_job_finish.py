@@ -18,8 +18,13 @@ def test_each_job_gets_its_own_end(connection):
     done, failed, cancelled, left = add(connection, 4)
     claim(connection, MINE)
 
-    ended = finish(connection, [done, failed, cancelled], ["completed", "discarded", "cancelled"],
-                   errors=[None, ERROR, '{"error": "not needed any more"}'], outputs=['{ "n": 1 }', None, None])
+    ended = finish(
+        connection,
+        [done, failed, cancelled],
+        ["completed", "discarded", "cancelled"],
+        errors=[None, ERROR, '{"error": "not needed any more"}'],
+        outputs=['{ "n": 1 }', None, None],
+    )
 
     assert ended == 3
     assert (archived(connection, done)["state"], archived(connection, done)["output"]) == ("completed", {"n": 1})
@@ -30,26 +35,28 @@ def test_each_job_gets_its_own_end(connection):
 
 
 def test_the_last_error_is_added_to_those_before_with_its_attempt_and_time(connection):
-    (id,) = add(connection, attempt=1, errors='[{"error": "first", "attempt": 1}]')
+    (job_id,) = add(connection, attempt=1, errors='[{"error": "first", "attempt": 1}]')
     claim(connection, MINE)
-    attempted_at = living(connection, id)["attempted_at"]
+    attempted_at = living(connection, job_id)["attempted_at"]
 
-    finish(connection, [id], ["discarded"], errors=[ERROR])
+    finish(connection, [job_id], ["discarded"], errors=[ERROR])
 
-    first, last = archived(connection, id)["errors"]
+    first, last = archived(connection, job_id)["errors"]
     assert first == {"error": "first", "attempt": 1}
     assert (last["error"], last["attempt"]) == ("boom", 2)
     assert connection.execute("select $1::text::timestamptz = $2", last["at"], attempted_at) == [(True,)]
 
 
 def test_a_job_keeps_its_columns_in_the_archive(connection):
-    (id,) = add(connection, kind="mail", queue="emails", priority=2, args='{"to": "x"}', tags=["a", "b"], max_attempts=2, crashes=1)
+    (job_id,) = add(
+        connection, kind="mail", queue="emails", priority=2, args='{"to": "x"}', tags=["a", "b"], max_attempts=2, crashes=1
+    )
     claim(connection, MINE, queue="emails")
-    before = living(connection, id)
+    before = living(connection, job_id)
 
-    finish(connection, [id], ["completed"], outputs=["[]"])
+    finish(connection, [job_id], ["completed"], outputs=["[]"])
 
-    row = archived(connection, id)
+    row = archived(connection, job_id)
     kept = ("created_at", "attempted_at", "priority", "attempt", "max_attempts", "crashes", "queue", "kind", "args", "tags")
     assert {name: row[name] for name in kept} == {name: before[name] for name in kept}
 

@@ -22,8 +22,10 @@ def test_what_is_due_becomes_available_and_the_rest_waits(connection):
 
     assert promote(connection)[0] == 2
 
-    assert [(living(connection, id)["state"], living(connection, id)["scheduled_at"]) for id in due] == [("available", None)] * 2
-    assert [living(connection, id)["attempt"] for id in due] == [0, 3]
+    assert [(living(connection, job_id)["state"], living(connection, job_id)["scheduled_at"]) for job_id in due] == [
+        ("available", None)
+    ] * 2
+    assert [living(connection, job_id)["attempt"] for job_id in due] == [0, 3]
     assert living(connection, later[0])["state"] == "scheduled"
     assert sorted(claimed_ids(connection)) == due
 
@@ -42,8 +44,8 @@ def test_a_batch_is_bounded_and_takes_what_was_due_first(connection):
     early = add_waiting(connection, 2, at="2000-01-01")
 
     assert promote(connection, limit=3)[0] == 3
-    assert [living(connection, id)["state"] for id in early] == ["available"] * 2
-    assert sorted(living(connection, id)["state"] for id in late) == ["available", "scheduled"]
+    assert [living(connection, job_id)["state"] for job_id in early] == ["available"] * 2
+    assert sorted(living(connection, job_id)["state"] for job_id in late) == ["available", "scheduled"]
     assert promote(connection, limit=3)[0] == 1
 
 

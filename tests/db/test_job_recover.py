@@ -1,8 +1,11 @@
 """After the death of a process: what becomes of the jobs that it had, by how far each had come."""
 
+import threading
+
 import pytest
 
 from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claimed_ids, living, token
+from tests.helpers import execute, wait_for
 
 DEAD = 5  # the number of the process that died
 MINE = token(DEAD, 1)
@@ -12,8 +15,19 @@ NO_CLAIM = (0, 0, "default")  # no unanswered claim: token, after seq, queue
 def recover(connection, ids, *, started=(), executing=(), max_crashes=3, unanswered=NO_CLAIM):
     """Recover; return how many jobs became available and how many ended."""
     unanswered_claim, after, queue = unanswered
-    return connection.run_one("job_recover", list(ids), unanswered_claim, after, queue, list(started), list(executing), max_crashes,
-                              DEAD, CHANNEL, ERROR)[:2]
+    return connection.run_one(
+        "job_recover",
+        list(ids),
+        unanswered_claim,
+        after,
+        queue,
+        list(started),
+        list(executing),
+        max_crashes,
+        DEAD,
+        CHANNEL,
+        ERROR,
+    )[:2]
 
 
 @pytest.fixture
@@ -56,7 +70,7 @@ def test_a_job_that_was_executing_in_too_many_crashes_is_discarded_and_its_neigh
 
     row = archived(connection, jobs[0])
     assert (row["state"], row["crashes"], row["attempt"], row["errors"][-1]["error"]) == ("discarded", 3, 2, "boom")
-    assert [living(connection, id)["crashes"] for id in jobs[1:]] == [2, 2]
+    assert [living(connection, job_id)["crashes"] for job_id in jobs[1:]] == [2, 2]
 
 
 @pytest.mark.parametrize("was_executing", [True, False])
@@ -69,25 +83,25 @@ def test_a_job_that_had_started_its_last_attempt_does_not_get_another(connection
     row = archived(connection, jobs[0])
     assert (row["state"], row["attempt"], row["crashes"]) == ("discarded", 2, int(was_executing))
     assert [e["error"] for e in row["errors"]] == ["boom"]
-    assert [living(connection, id)["attempt"] for id in jobs[1:]] == [1, 1], "those that had not started may still"
+    assert [living(connection, job_id)["attempt"] for job_id in jobs[1:]] == [1, 1], "those that had not started may still"
 
 
 def test_a_job_whose_cancellation_was_asked_for_ends_cancelled(connection, jobs):
     connection.execute("update fastq.job set cancel_requested = true")
 
     assert recover(connection, jobs, started=jobs[:1]) == (0, 3)
-    assert {archived(connection, id)["state"] for id in jobs} == {"cancelled"}
+    assert {archived(connection, job_id)["state"] for job_id in jobs} == {"cancelled"}
 
 
 def test_an_unanswered_claim_is_found_by_its_token_in_all_priorities(connection):
     known = add(connection, 2)
     claim(connection, token(DEAD, 1))
-    after = max(living(connection, id)["seq"] for id in known)
+    after = max(living(connection, job_id)["seq"] for job_id in known)
     unknown = add(connection, 2) + add(connection, 2, priority=3) + add(connection, 1, priority=4)
     claim(connection, token(DEAD, 2), after=(after,) * 4)
 
     assert recover(connection, known, unanswered=(token(DEAD, 2), after, "default")) == (7, 0)
-    assert [living(connection, id)["attempt"] for id in unknown] == [0] * 5
+    assert [living(connection, job_id)["attempt"] for job_id in unknown] == [0] * 5
 
 
 def test_jobs_that_somebody_else_has_by_now_are_left_alone(connection, jobs):
@@ -103,16 +117,12 @@ def test_jobs_that_somebody_else_has_by_now_are_left_alone(connection, jobs):
 
 def test_a_job_that_is_claimed_anew_while_recovery_waits_for_its_lock_is_left_alone(connection, other, database):
     """The row is locked by a transaction that gives it to another process: recovery must look at it again."""
-    import threading
-
-    from tests.helpers import execute, wait_for
-
-    (id,) = add(connection)
+    (job_id,) = add(connection)
     claim(connection, MINE)
     other.execute("begin")
-    other.execute("update fastq.job set claim = $1, attempt = 2 where id = $2", token(6, 1), id)
+    other.execute("update fastq.job set claim = $1, attempt = 2 where id = $2", token(6, 1), job_id)
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(recover(connection, [id], started=[id], executing=[id])))
+    thread = threading.Thread(target=lambda: answers.append(recover(connection, [job_id], started=[job_id], executing=[job_id])))
     thread.start()
     waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and pid = %s"
     wait_for(lambda: execute(database, waiting, connection.backend_pid), what="the recovery to wait")
@@ -120,16 +130,16 @@ def test_a_job_that_is_claimed_anew_while_recovery_waits_for_its_lock_is_left_al
     thread.join()
 
     assert answers == [(0, 0)]
-    row = living(connection, id)
+    row = living(connection, job_id)
     assert (row["state"], row["claim"], row["crashes"]) == ("running", token(6, 1), 0)
 
 
 def test_recovering_twice_changes_nothing_more(connection, jobs):
     recover(connection, jobs, started=jobs, executing=jobs)
-    before = [living(connection, id) for id in jobs]
+    before = [living(connection, job_id) for job_id in jobs]
 
     assert recover(connection, jobs, started=jobs, executing=jobs) == (0, 0)
-    assert [living(connection, id) for id in jobs] == before
+    assert [living(connection, job_id) for job_id in jobs] == before
 
 
 def test_recovered_jobs_can_be_claimed_and_their_queue_is_woken(connection, other, jobs):

@@ -10,12 +10,12 @@ def release(connection, ids, claims=(MINE,)):
 
 
 def test_a_released_job_is_available_and_no_attempt_was_charged(connection):
-    (id,) = add(connection, attempt=3)
+    (job_id,) = add(connection, attempt=3)
     claim(connection, MINE)
 
-    assert release(connection, [id]) == 1
+    assert release(connection, [job_id]) == 1
 
-    row = living(connection, id)
+    row = living(connection, job_id)
     assert (row["state"], row["attempt"], row["claim"], row["errors"], row["crashes"]) == ("available", 3, None, None, 0)
 
 

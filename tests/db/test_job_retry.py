@@ -10,15 +10,17 @@ MINE = token(1, 1)
 def retry(connection, ids, *, delay=0.0, charged=True, error=ERROR, claims=None):
     """Retry and return how many rows were still ours."""
     many = len(ids)
-    return connection.run_one("job_retry", ids, claims or [MINE] * many, [delay] * many, [charged] * many, [error] * many, CHANNEL)[0]
+    return connection.run_one(
+        "job_retry", ids, claims or [MINE] * many, [delay] * many, [charged] * many, [error] * many, CHANNEL
+    )[0]
 
 
 @pytest.fixture
 def job(connection):
     """Give the id of a job in its second attempt."""
-    (id,) = add(connection, attempt=1)
+    (job_id,) = add(connection, attempt=1)
     claim(connection, MINE)
-    return id
+    return job_id
 
 
 def test_without_delay_it_is_available_at_once_with_a_new_seq(connection, job):
@@ -94,8 +96,8 @@ def test_each_job_has_its_own_delay_and_charge(connection):
 
     connection.run("job_retry", ids, [MINE] * 3, [0.0, 5.0, 5.0], [True, True, False], [None] * 3, CHANNEL)
 
-    assert [living(connection, id)["state"] for id in ids] == ["available", "retryable", "scheduled"]
-    assert [living(connection, id)["attempt"] for id in ids] == [1, 1, 0]
+    assert [living(connection, job_id)["state"] for job_id in ids] == ["available", "retryable", "scheduled"]
+    assert [living(connection, job_id)["attempt"] for job_id in ids] == [1, 1, 0]
 
 
 def test_it_wakes_the_queue_for_what_is_available_and_the_maintainer_for_what_is_due_later(connection, other):

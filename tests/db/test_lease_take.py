@@ -1,6 +1,7 @@
 """The lease: one holder at a time, whoever races for it, and a term that grows with each change of hands."""
 
 import threading
+from itertools import pairwise
 
 from tests.db.jobs import session
 
@@ -110,4 +111,4 @@ def test_of_racers_for_a_stale_lease_exactly_one_wins_each_round(connection, dat
 
     terms = [[term for term in a_round if term] for a_round in zip(*won, strict=True)]
     assert [len(winners) for winners in terms] == [1] * ROUNDS
-    assert all(later > earlier for (earlier,), (later,) in zip(terms, terms[1:], strict=False))
+    assert all(later > earlier for (earlier,), (later,) in pairwise(terms))

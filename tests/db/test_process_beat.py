@@ -1,19 +1,23 @@
 """The beat: rows of processes come, stay alive and come back, and requests to cancel travel with it."""
 
+from itertools import pairwise
+
 from tests.db.jobs import add, claim, count, token
 
 
 def beat(connection, ids, pids=None, *, ttl=15.0, host="h", supervisor="h:1:abc", queues="default"):
-    return connection.run("process_beat", ids, pids or [100 + id for id in ids], host, supervisor, queues, ttl)
+    return connection.run("process_beat", ids, pids or [100 + number for number in ids], host, supervisor, queues, ttl)
 
 
 def processes(connection):
     rows = connection.execute("select id, pid, host, supervisor, queues from fastq.process order by id")
-    return {id: tuple(rest) for id, *rest in rows}
+    return {number: tuple(rest) for number, *rest in rows}
 
 
-def seconds_left(connection, id):
-    return connection.execute("select extract(epoch from expires_at - clock_timestamp())::float8 from fastq.process where id = $1", id)[0][0]
+def seconds_left(connection, number):
+    return connection.execute(
+        "select extract(epoch from expires_at - clock_timestamp())::float8 from fastq.process where id = $1", number
+    )[0][0]
 
 
 def test_the_first_beat_makes_the_rows(connection):
@@ -63,4 +67,4 @@ def test_beating_for_no_process_does_nothing(connection):
 def test_supervisors_get_disjoint_numbers_for_their_processes(connection, other):
     taken = [session.run_one("process_take_numbers")[0] for session in (connection, other, connection)]
 
-    assert [b - a for a, b in zip(taken, taken[1:], strict=False)] == [64, 64]
+    assert [b - a for a, b in pairwise(taken)] == [64, 64]

@@ -1,0 +1,154 @@
+"""Each statement reads the indexes that its header names, at 100,000 living and 100,000 finished jobs, and a claim stays cheap.
+
+Statements run as the runtime runs them: prepared, with a generic plan, and the planner's settings pinned by fastq/db.py.
+"""
+
+import re
+from importlib import resources
+
+import pytest
+
+from fastq import db
+from fastq.migrate import migrate
+from tests.db.jobs import CHANNEL, END, ERROR, START, add, claim, session, token
+from tests.helpers import create_database, drop_database
+
+MANY = 100_000
+CLAIM = token(1, 1)
+IDS, CLAIMS = [1, 2, 3], [CLAIM]
+PARAMETERS = {
+    "job_cancel": (IDS, CHANNEL),
+    "job_claim": (CLAIM, "default", *START, 100, END),
+    "job_complete": (IDS, CLAIMS),
+    "job_complete_archive": (IDS, CLAIMS),
+    "job_delete": (IDS,),
+    "job_finish": (IDS, CLAIMS * 3, ["completed"] * 3, [None] * 3, [None] * 3),
+    "job_first_available": ("default", *START, *[MANY] * 4),
+    "job_list": (1_000, 2_000, None, None, None, None, 10),
+    "job_of_claim": ("default", 0, CLAIM),
+    "job_promote": (100, CHANNEL),
+    "job_recover": (IDS, CLAIM, 0, "default", IDS, IDS, 3, 1, CHANNEL, ERROR),
+    "job_release": (IDS, CLAIMS, CHANNEL),
+    "job_rerun": (IDS, CHANNEL),
+    "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
+    "job_show": (1,),
+    "lease_release": ("default", "me", 1),
+    "lease_take": ("default", "me", 10.0),
+    "process_beat": ([1, 2], [10, 20], "host", "host:1:x", "default", 15.0),
+    "process_end": (IDS,),
+}
+INDEX = re.compile(r"\b(?:job|process|leader)_(?:ready|pkey|due|cancel_requested|id)\b|\bjob_archive_id\b")
+CONFLICT = {"process_beat": {"process_pkey"}}  # an index that is used to find a conflict is not in the plan's scans
+
+
+@pytest.fixture(scope="module", params=["current statistics", "statistics of an empty table"])
+def crowded(server, request):
+    """Give a session on a database with many jobs in it, and statistics that know of them or do not."""
+    url = create_database(server, "fastq_test_plans")
+    migrate(url)
+    opened = session(url)
+    for table in ("job", "job_archive_default"):
+        opened.execute(f"alter table fastq.{table} set (autovacuum_enabled = off)")  # it would analyze when it likes
+    opened.execute("analyze")
+    add(opened, MANY)
+    add(opened, 1_000, state="scheduled", seq=None, scheduled_at="2100-01-01")
+    add(opened, 1_000, state="retryable", seq=None, scheduled_at="2000-01-01")
+    opened.execute(
+        "insert into fastq.job_archive"
+        " (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)"
+        f" select n, now(), now(), 'completed', 1, 1, 25, 0, 'default', 'nap', '{{}}'"
+        f" from generate_series({2 * MANY}, {3 * MANY}) n"
+    )
+    opened.execute("select brin_summarize_new_values('fastq.job_archive_default_id_idx')")
+    if request.param == "current statistics":
+        opened.execute("analyze")
+    yield opened
+    opened.close()
+    drop_database(server, "fastq_test_plans")
+
+
+def explain(connection, name, parameters, options="costs off"):
+    """Return the plan of a prepared statement, its generic one as in production."""
+    connection.raw.pgconn.prepare(b"explained", db.statement(name).encode())
+    literals = ", ".join(literal(parameter) for parameter in parameters)
+    try:
+        return connection.execute(f"explain ({options}, format json) execute explained ({literals})")[0][0][0]
+    finally:
+        connection.execute("deallocate explained")
+
+
+def literal(value):
+    match value:
+        case None:
+            return "null"
+        case list():  # as text: the statement's own types decide
+            return "'{" + ",".join("null" if item is None else str(item) for item in value) + "}'"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case _:
+            return str(value)
+
+
+def nodes(plan):
+    """Yield every node of a plan."""
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
+
+
+def indexes_named_by(name):
+    """Return the indexes that the header of a statement names."""
+    text = resources.files("fastq").joinpath("sql", f"{name}.sql").read_text()
+    (line,) = re.findall(r"^-- index: (.*)$", text, flags=re.MULTILINE)
+    return set(INDEX.findall(line))
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_statement_reads_the_indexes_that_its_header_names_and_no_table_from_end_to_end(crowded, name, request):
+    stale = "empty" in request.node.name  # then block ranges look no better than a walk; operators wait, jobs do not
+    plan = explain(crowded, name, PARAMETERS[name])["Plan"]
+
+    used = {node["Index Name"] for node in nodes(plan) if "Index Name" in node}
+    walked = {node["Relation Name"] for node in nodes(plan) if node["Node Type"] == "Seq Scan"}
+    if "job_archive_default_id_idx" in used:  # the partition's part of it
+        used.add("job_archive_id")
+    expected = indexes_named_by(name) - ({"job_archive_id"} if stale else set())
+    assert used | CONFLICT.get(name, set()) >= expected > set()
+    assert walked <= {"queue", "job_archive_default" if stale else "queue"}, "a queue's row is found in a page or two"
+
+
+def test_every_statement_that_names_an_index_is_looked_at_here():
+    names = {path.name.removesuffix(".sql") for path in resources.files("fastq").joinpath("sql").iterdir() if path.is_file()}
+
+    assert {name for name in names if indexes_named_by(name)} - set(PARAMETERS) == {"queue_list"}, "its counts are for people"
+
+
+def test_a_claim_touches_no_more_pages_after_100_000_finished_jobs_though_an_old_snapshot_keeps_them(connection, other):
+    def pages_of_a_claim(after):
+        add(connection, 100)
+        connection.execute("begin")
+        plan = explain(
+            connection, "job_claim", (CLAIM, "default", *[after] * 4, 100, END), "analyze, buffers, costs off, timing off"
+        )
+        connection.execute("rollback")
+        assert plan["Plan"]["Plans"][-1]["Actual Rows"] == 100
+        frontier = claim(connection, CLAIM, after=(after,) * 4)[-1].seq
+        connection.run("job_complete", *finished(connection))
+        return plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"], frontier
+
+    def finished(connection):
+        return [job_id for (job_id,) in connection.execute("select id from fastq.job where state = 'running'")], [CLAIM]
+
+    pages_of_a_claim(0)  # the catalogue is read and the first pages of the table are made
+    other.execute("begin isolation level repeatable read")
+    other.execute("select count(*) from fastq.job")
+    first, frontier = pages_of_a_claim(0)
+    for _ in range(MANY // 5_000):
+        add(connection, 5_000)
+        jobs = claim(connection, CLAIM, after=(frontier,) * 4, limit=5_000)
+        frontier = jobs[-1].seq
+        connection.run("job_complete", [job.id for job in jobs], [CLAIM])
+    last, _ = pages_of_a_claim(frontier)
+    other.execute("rollback")
+
+    assert last <= 1.25 * first, f"{first} pages at first, {last} now"
