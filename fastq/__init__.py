@@ -1,9 +1,46 @@
-"""A fast, reliable job queue for Python on Postgres."""
+"""A fast, reliable job queue for Python on Postgres.
+
+    client.enqueue(SortArgs(["whale", "tiger"]))        where work comes up, with Client or AsyncClient
+    registry.register(SortWorker)                       where it is done, by `fastq run app:registry`
+
+Everything public is named here; what is not may change. `kind` and `Kind` are the two further ways to declare args.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from fastq.args import Args, Kind, kind
 from fastq.config import Config
+from fastq.enqueue import Enqueue
 from fastq.errors import FastqError
 from fastq.job import Cancel, Job, Snooze
 from fastq.worker import Registry, Worker
 
-__all__ = ["Args", "Cancel", "Config", "FastqError", "Job", "Kind", "Registry", "Snooze", "Worker", "kind"]
+if TYPE_CHECKING:
+    from fastq.client import Client
+    from fastq.client_async import AsyncClient
+
+__all__ = [
+    "Args",
+    "AsyncClient",
+    "Cancel",
+    "Client",
+    "Config",
+    "Enqueue",
+    "FastqError",
+    "Job",
+    "Kind",
+    "Registry",
+    "Snooze",
+    "Worker",
+    "kind",
+]
+
+_LATE = {"Client": "fastq.client", "AsyncClient": "fastq.client_async"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a client when it is asked for: psycopg and its pool take three times as long as all the rest."""
+    if name not in _LATE:
+        raise AttributeError(f"module 'fastq' has no attribute {name!r}")
+    return getattr(import_module(_LATE[name]), name)

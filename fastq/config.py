@@ -101,6 +101,7 @@ class Config:
     """Every setting of fastq. Build it with `Config.load()`; the CLI passes the flags that were given."""
 
     database_url: str = _setting("", _text(), "the Postgres to use; empty: an embedded one, for development", "nothing to guess")
+    data_dir: str = _setting(".fastq/postgres", _text(), "the folder of the embedded Postgres", "beside the code it serves, and easy to remove")
     schema: str = _setting("fastq", _name(SCHEMA), "the schema of fastq's tables", "one word to find in psql")
     procs: int = _setting(0, _whole(0, 256), "worker processes; 0: one per core", "one interpreter keeps one core busy")
     queues: dict[str, int] = _setting({"default": 0}, _queues(), "queues to work, with their concurrency per process", "")
@@ -177,3 +178,14 @@ def _parse(setting: Field[Any], text: str, source: str) -> object:
     except (ValueError, KeyError, OverflowError):
         default = setting.default if setting.default is not MISSING else "default"
         raise ConfigError(f"{source}: expected {setting.metadata['allowed']}, got {text!r}; the default is {default!r}") from None
+
+
+def tell_nursery(target: str, app_dir: str) -> None:
+    """Leave the app's name in the environment that the fork server inherits: its preload takes no arguments."""
+    os.environ["_FASTQ_NURSERY"] = f"{target}\n{app_dir}"
+
+
+def nursery_settings() -> tuple[str, str]:
+    """Return the app's name and folder, in the fork server."""
+    target, _, app_dir = os.environ.get("_FASTQ_NURSERY", "").partition("\n")
+    return target, app_dir

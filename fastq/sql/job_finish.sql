@@ -1,4 +1,4 @@
--- what: ends jobs with something to tell: an output, a last error, a reason of cancellation. Says how many rows were still ours.
+-- what: ends jobs with something to tell: an output, a last error, a reason of cancellation. Answers with the number of rows that were still ours.
 -- called by: completer. Arrays of one length: $1 ids, $2 claims, $3 states, $4 errors (json text or null), $5 outputs (json text or null).
 -- index: job_pkey.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
@@ -10,12 +10,15 @@ with given as (
     using given
     where job.id = given.id and job.claim = given.claim and job.state = 'running'
     returning job.*, given.state as final, given.error, given.output
+), archived as (
+    insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
+        queue, kind, args, tags, errors, output)
+    select id, created_at, attempted_at, now(), final, priority, attempt, max_attempts, crashes,
+        queue, kind, args, tags,
+        case when error is null then errors
+             else coalesce(errors, '[]') || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end,
+        output::json
+    from done
+    returning id
 )
-insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
-    queue, kind, args, tags, errors, output)
-select id, created_at, attempted_at, now(), final, priority, attempt, max_attempts, crashes,
-    queue, kind, args, tags,
-    case when error is null then errors
-         else coalesce(errors, '[]') || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end,
-    output::json
-from done
+select count(*) from archived

@@ -1,0 +1,157 @@
+"""Run a statement on a connection that the caller owns: psycopg, SQLAlchemy, Django, asyncpg.
+
+Runs in the caller's thread or event loop, inside the caller's transaction, which it begins in the library's own way where
+none has begun and never ends: what is enqueued is there when that transaction commits, and gone when it does not.
+
+What a connection is, is told by the name of the package that its class, or a base of it, comes from; none of these
+libraries is imported here. Each of them takes parameters in a notation of its own, so `$1` is rewritten where it must
+be; a statement has no '%' of its own (tests/db/test_adapters.py would fail).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from fastq import pool
+from fastq.errors import OptionError
+
+Rows = Sequence[Sequence[Any]]
+
+SYNC = "a psycopg, SQLAlchemy or Django connection, or a SQLAlchemy session"
+ASYNC = "a psycopg AsyncConnection, an asyncpg connection, or an AsyncConnection or AsyncSession of SQLAlchemy"
+
+
+def run(conn: Any, text: str, parameters: tuple[object, ...]) -> Rows:
+    """Run a statement in the transaction of a connection or session."""
+    library = library_of(conn)
+    if library == "psycopg":
+        with pool.cursor(conn) as cursor:
+            return cursor.execute(text, parameters or None).fetchall()
+    if library == "sqlalchemy":
+        connection = conn if hasattr(conn, "exec_driver_sql") else conn.connection()
+        rows: Rows = connection.exec_driver_sql(*_for_dialect(connection.dialect, text, parameters)).fetchall()
+        return rows
+    if library == "django" and conn.vendor == "postgresql":
+        with conn.cursor() as cursor:
+            cursor.execute(*_named(text, parameters))
+            return list(cursor.fetchall())
+    raise _unknown(conn, SYNC, "AsyncClient" if library in _ASYNC_ONLY else "")
+
+
+async def run_async(conn: Any, text: str, parameters: tuple[object, ...]) -> Rows:
+    """Run a statement in the transaction of an asynchronous connection or session."""
+    library = library_of(conn)
+    if library == "psycopg async":
+        async with pool.async_cursor(conn) as cursor:
+            return await (await cursor.execute(text, parameters or None)).fetchall()
+    if library == "asyncpg":
+        fetched: Rows = await conn.fetch(text, *parameters)
+        return fetched
+    if library == "sqlalchemy async":
+        connection = conn if hasattr(conn, "exec_driver_sql") else await conn.connection()
+        rows: Rows = (await connection.exec_driver_sql(*_for_dialect(connection.dialect, text, parameters))).fetchall()
+        return rows
+    raise _unknown(conn, ASYNC, "Client" if library else "")
+
+
+def copy(conn: Any, schema: str, columns: list[str], blocks: Iterator[bytes]) -> None:
+    """COPY rows into `job`; of the libraries with a choice of drivers, psycopg 3 is the one that can."""
+    library, raw = library_of(conn), conn
+    if library == "sqlalchemy":
+        connection = conn if hasattr(conn, "exec_driver_sql") else conn.connection()
+        connection.exec_driver_sql("select 1")  # or it would not know of the transaction that COPY begins
+        raw = connection.connection.driver_connection
+    elif library == "django":
+        conn.ensure_connection()
+        raw = conn.connection
+    if library_of(raw) != "psycopg":
+        raise _unknown(raw, "a psycopg 3 connection, which COPY needs,", "AsyncClient" if library in _ASYNC_ONLY else "")
+    with pool.cursor(raw) as cursor, cursor.copy(copy_statement(schema, columns)) as sink:
+        for block in blocks:
+            sink.write(block)
+
+
+async def copy_async(conn: Any, schema: str, columns: list[str], blocks: Iterator[bytes]) -> None:
+    """COPY rows into `job` on an asynchronous connection of psycopg or asyncpg, SQLAlchemy's too."""
+    library, raw = library_of(conn), conn
+    if library == "sqlalchemy async":
+        connection = conn if hasattr(conn, "exec_driver_sql") else await conn.connection()
+        await connection.exec_driver_sql("select 1")
+        raw = (await connection.get_raw_connection()).driver_connection
+    driver = library_of(raw)
+    if driver == "asyncpg":
+        await raw.copy_to_table("job", source=_each(blocks), columns=columns, schema_name=schema)
+    elif driver == "psycopg async":
+        async with pool.async_cursor(raw) as cursor, cursor.copy(copy_statement(schema, columns)) as sink:
+            for block in blocks:
+                await sink.write(block)
+    else:
+        raise _unknown(conn, ASYNC, "Client" if driver else "")
+
+
+def copy_statement(schema: str, columns: list[str]) -> str:
+    """Return the COPY; the names are the configuration's and our own."""
+    return f'copy "{schema}".job ({", ".join(columns)}) from stdin'
+
+
+def library_of(conn: Any) -> str:
+    """Name the library that a connection comes from, and whether it is asynchronous; "" if it is none of ours."""
+    cls: Any = type(conn)  # a type is hashable; its type does not say so
+    return _library_of_type(cls)
+
+
+@functools.lru_cache(maxsize=128)  # programs have a handful of such types
+def _library_of_type(cls: type) -> str:
+    for base in cls.__mro__:
+        module, name = base.__module__, base.__qualname__
+        if module.startswith("psycopg.") and name in ("Connection", "AsyncConnection"):
+            return "psycopg" if name == "Connection" else "psycopg async"
+        if module.startswith("sqlalchemy.ext.asyncio."):
+            return "sqlalchemy async" if name in _SQLALCHEMY_ASYNC else ""
+        if module.startswith("sqlalchemy."):
+            return "sqlalchemy" if name in _SQLALCHEMY else ""
+        if module.startswith("django.") and name in ("ConnectionProxy", "BaseDatabaseWrapper"):
+            return "django"
+        if module.startswith("asyncpg.") and name in ("Connection", "PoolConnectionProxy"):
+            return "asyncpg"
+    return ""
+
+
+_SQLALCHEMY = {"Connection", "Session", "scoped_session"}
+_SQLALCHEMY_ASYNC = {"AsyncConnection", "AsyncSession", "async_scoped_session"}
+_ASYNC_ONLY = {"psycopg async", "sqlalchemy async", "asyncpg"}
+
+
+def _unknown(conn: object, expected: str, other: str) -> OptionError:
+    cls = type(conn)
+    hint = f"; that one is for {other}" if other else ""
+    return OptionError(f"conn: expected {expected} of Postgres; got a {cls.__module__}.{cls.__qualname__}{hint}")
+
+
+def _for_dialect(dialect: Any, text: str, parameters: tuple[object, ...]) -> tuple[str, Any]:
+    """Write a statement in the notation of a SQLAlchemy driver."""
+    if dialect.name == "postgresql" and dialect.paramstyle == "numeric_dollar":  # asyncpg
+        return text, parameters
+    if dialect.name == "postgresql" and dialect.paramstyle == "pyformat":  # psycopg, psycopg2
+        return _named(text, parameters)
+    raise OptionError(
+        f"conn: expected SQLAlchemy with psycopg, psycopg2 or asyncpg; got the driver {dialect.name}+{dialect.driver}"
+    )
+
+
+def _named(text: str, parameters: tuple[object, ...]) -> tuple[str, dict[str, object]]:
+    """Write $1 as %(p1)s."""
+    return _pyformat(text), {f"p{number}": value for number, value in enumerate(parameters, 1)}
+
+
+@functools.lru_cache(maxsize=64)  # a handful of statements, in as many schemas as a program has clients
+def _pyformat(text: str) -> str:
+    return re.sub(r"\$(\d+)", r"%(p\1)s", text)
+
+
+async def _each(blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for block in blocks:
+        yield block

@@ -1,0 +1,136 @@
+"""Shared memory of one host: what its processes must know of each other, and what their supervisor must know when one dies.
+
+The supervisor makes it (an unlinked file, handed down by descriptor, so it has no name that anybody else could open); each
+worker process maps it. Everything is a 64-bit integer, written whole, so a reader never sees half a value.
+
+    one cursor per queue     frontier, low-water mark, re-scan ... of priority 1-4.  Written by whoever has the turn.
+    one desk per process     written by that process alone, read by the supervisor, above all after its death:
+        sessions             its backends' pids in Postgres, to end them before its jobs are looked for
+        kill after           monotonic time by which its watchdog must have ticked again (0: it does not matter)
+        unanswered claim     token, queue and lowest seq of the claim under way: it may still commit
+        one lane per queue   a ring of the ids claimed lately, in the order in which they start, and per executor
+        and mode             slot the id that it executes (negative once it has ended): what of the ring had started
+
+The ring holds more ids than may be claimed and not yet completed, so every job that is not in a slot is in the ring.
+The turn of a queue is a byte-range lock on the file: the kernel frees it when its holder dies. It deliberately holds no
+pointer, no length that somebody trusts without a bound, and nothing that must survive the supervisor.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import tempfile
+from array import array
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PRIORITIES = 4
+
+# Words of a queue's cursor.
+FRONTIER, LOW, RESCAN, MARK = (range(start, start + PRIORITIES) for start in range(0, 4 * PRIORITIES, PRIORITIES))
+(RESCAN_END, RESCANNING, BARRIER_XID, BARRIER_AT, WAKES, DRAINED, LOOKED_AT, RESCANNED_AT, SWEPT_AT, BACKLOG) = range(16, 26)
+CURSOR_WORDS = 32
+
+# Words of a desk.
+PROCESS, BUSY, ENDED, CLAIM, CLAIM_QUEUE, CLAIM_AFTER, KILL_AFTER = range(7)
+SESSIONS = range(8, 12)  # producer, completer, and two to spare
+DESK_WORDS = 16
+
+# Words of a lane, before its slots and its ring.
+HEAD = 0
+LANE_WORDS = 8
+
+MODES = 2  # executor threads, event loop
+
+
+class Board:
+    """The mapped file. `queues` are numbered by their order in the configuration."""
+
+    def __init__(self, fd: int, concurrency: Sequence[int], processes: int, ring: int) -> None:
+        self.fd = fd  # never closed while mapped: closing any descriptor of the file would drop this process's locks
+        self.ring = ring
+        self.concurrency = list(concurrency)
+        self._lane_words = [LANE_WORDS + slots + ring for slots in self.concurrency]
+        self._desk_words = DESK_WORDS + MODES * sum(self._lane_words)
+        self._desks_at = CURSOR_WORDS * len(self.concurrency)
+        size = 8 * (self._desks_at + self._desk_words * processes)
+        if os.fstat(fd).st_size < size:
+            os.ftruncate(fd, size)
+        self._map = mmap.mmap(fd, size)
+        self.words = memoryview(self._map).cast("q")
+
+    @classmethod
+    def make(cls, concurrency: Sequence[int], processes: int, ring: int) -> Board:
+        """Make a board on a file that has no name."""
+        with tempfile.TemporaryFile(prefix="fastq-board-") as file:
+            return cls(os.dup(file.fileno()), concurrency, processes, ring)
+
+    def cursor(self, queue: int) -> memoryview:
+        """Return the words of a queue's cursor."""
+        return self.words[CURSOR_WORDS * queue : CURSOR_WORDS * (queue + 1)]
+
+    def desk(self, process: int) -> memoryview:
+        """Return the words of a process's desk, without its lanes."""
+        at = self._desks_at + self._desk_words * process
+        return self.words[at : at + DESK_WORDS]
+
+    def lane(self, process: int, queue: int, mode: int) -> LaneBoard:
+        """Return one lane of a process's desk; mode 0: executor threads, 1: the event loop."""
+        at = self._desks_at + self._desk_words * process + DESK_WORDS
+        at += MODES * sum(self._lane_words[:queue]) + mode * self._lane_words[queue]
+        return LaneBoard(self.words[at : at + self._lane_words[queue]], self.concurrency[queue], self.ring)
+
+    def clear(self, process: int) -> None:
+        """Wipe a desk for the next process that sits at it."""
+        at = self._desks_at + self._desk_words * process
+        self.words[at : at + self._desk_words] = memoryview(bytes(8 * self._desk_words)).cast("q")
+
+    def try_turn(self, queue: int) -> bool:
+        """Take the turn of a queue if nobody of this host has it."""
+        try:
+            fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, queue)
+        except OSError:
+            return False
+        return True
+
+    def end_turn(self, queue: int) -> None:
+        """Give the turn back."""
+        fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, queue)
+
+
+class LaneBoard:
+    """What one lane shows: the ids that it claimed lately and what each executor slot is doing."""
+
+    def __init__(self, words: memoryview, slots: int, ring: int) -> None:
+        self._head = words[:LANE_WORDS]
+        self.slots = words[LANE_WORDS : LANE_WORDS + slots]
+        self._ring = words[LANE_WORDS + slots : LANE_WORDS + slots + ring]
+        self._size = ring
+
+    def claimed(self, ids: array[int]) -> None:
+        """Add ids in the order in which they will start; there are never more at once than the ring holds."""
+        head = self._head[HEAD]
+        at = head % self._size
+        first = min(len(ids), self._size - at)
+        self._ring[at : at + first] = ids[:first]
+        if first < len(ids):
+            self._ring[: len(ids) - first] = ids[first:]
+        self._head[HEAD] = head + len(ids)
+
+    def outstanding(self) -> tuple[list[int], set[int], set[int]]:
+        """Return all ids that may still be held, those of them that had started, and those that were executing.
+
+        Jobs start in the order of the ring, so everything up to the furthest job in a slot had started.
+        """
+        head = self._head[HEAD]
+        held = min(head, self._size)
+        ring = [self._ring[position % self._size] for position in range(head - held, head)]
+        in_slots = {abs(word) for word in self.slots if word}
+        furthest = max((place for place, id_ in enumerate(ring) if id_ in in_slots), default=-1)
+        started = set(ring[: furthest + 1]) | in_slots
+        executing = {word for word in self.slots if word > 0}
+        return list({*ring, *in_slots}), started, executing

@@ -1,0 +1,131 @@
+"""Start worker processes, and know when one has ended: the door to fork.
+
+Used by the supervisor's main thread alone. Processes come from a fork server (`multiprocess`): a clean interpreter without a
+thread or a connection that has imported the app and frozen its objects (`gc.freeze`), so that children share its pages,
+and the supervisor may own threads and connections because it never forks itself.
+
+Of multiprocess only the start of a process is used: never its queues, pipes or pickled messages. What a child is told
+is a `Seat`, sent once, by us, to our own fork server. A child's death is seen as the end of a pipe (its sentinel).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import multiprocess
+from multiprocess import forkserver, reduction
+
+from fastq.process import Seat, main
+
+if TYPE_CHECKING:
+    from fastq.board import Board
+    from fastq.config import Config
+
+
+class Descriptor:
+    """A file descriptor on its way to a child: handed over by the socket to the fork server, not by number."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as a duplicate."""
+        return _arrived, (reduction.DupFd(self.fd),)
+
+
+def _arrived(duplicate: Any) -> int:  # noqa: ANN401 - multiprocess has no types
+    return int(duplicate.detach())
+
+
+class Child:
+    """One worker process as its supervisor sees it."""
+
+    def __init__(self, process: Any, seat_number: int, place: int, control: int, wake: int) -> None:  # noqa: ANN401 - the same
+        self.number = seat_number
+        self.place = place
+        self.started_at = time.monotonic()
+        self.stopping = False
+        self._process = process
+        self._control = control
+        self._wake = wake
+
+    @property
+    def pid(self) -> int:
+        """Return the pid of the child."""
+        return int(self._process.pid)
+
+    @property
+    def sentinel(self) -> int:
+        """Return a descriptor that becomes readable when the child has ended."""
+        return int(self._process.sentinel)
+
+    def wake(self) -> None:
+        """Make its producer look."""
+        try:
+            os.write(self._wake, b"!")
+        except OSError:
+            return  # full of wake-ups, or the child has ended
+
+    def tell(self, line: str) -> None:
+        """Send a line to its main thread."""
+        try:
+            os.write(self._control, line.encode() + b"\n")
+        except OSError:
+            return  # it has ended; its sentinel tells
+
+    def kill(self) -> None:
+        """End it at once. Its pid is ours until it was reaped, so nobody else can be hit."""
+        if self._process.is_alive():
+            self._process.kill()
+
+    def reap(self) -> int:
+        """Collect the exit code after its end and close what we held for it."""
+        self._process.join(1.0)
+        code = self._process.exitcode
+        for fd in (self._control, self._wake):
+            os.close(fd)
+        self._process.close()
+        return -9 if code is None else int(code)
+
+
+class Nursery:
+    """The fork server, set up for one app."""
+
+    def __init__(self, config: Config, target: str, app_dir: Any, url: str, board: Board) -> None:  # noqa: ANN401 - Path | None
+        self._config = config
+        self._target = target
+        self._app_dir = app_dir
+        self._url = url
+        self._board = board
+        self._context = multiprocess.get_context("forkserver")
+        self._context.set_forkserver_preload(["fastq.nursery"])
+
+    def start(self, number: int, place: int) -> Child:
+        """Fork a worker process and seat it."""
+        control_read, control_write = os.pipe()
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_write, False)
+        seat = Seat(
+            number=number,
+            place=place,
+            config=self._config,
+            target=self._target,
+            app_dir=self._app_dir,
+            url=self._url,
+            board_fd=Descriptor(self._board.fd),  # type: ignore[arg-type] - arrives as the number of a duplicate
+            control_fd=Descriptor(control_read),  # type: ignore[arg-type]
+            wake_read=Descriptor(wake_read),  # type: ignore[arg-type]
+            wake_write=Descriptor(wake_write),  # type: ignore[arg-type]
+            parent=os.getpid(),
+        )
+        process = self._context.Process(target=main, args=(seat,), name=f"fastq-{place}")
+        process.start()
+        os.close(control_read)
+        os.close(wake_read)
+        return Child(process, number, place, control_write, wake_write)
+
+    def close(self) -> None:
+        """End the fork server; the children must have ended."""
+        forkserver._forkserver._stop()  # noqa: SLF001 - multiprocess has no public way; without it the server outlives us by a moment

@@ -1,0 +1,110 @@
+"""What one claim brought: columns for all its jobs, in the order in which they shall start.
+
+Made by the producer from the blobs of sql/job_claim.sql; its jobs look things up here for as long as they live
+(`JobBatch` in job.py). Columns are arrays: a claim of 2,000 jobs makes a dozen objects, not 20,000.
+
+The rows of an UPDATE come in the order of the table's pages. That is nearly always the order of seq; where it is not
+(pages were used again, or the claim spans priorities) the rows are sorted here, so that jobs start in their order.
+It deliberately does not decode args: codec.py does.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SEPARATOR = b"\x1e"
+"""Stands between kinds and, after a comma, between args: valid JSON has no raw control character."""
+
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+"""What Postgres counts microseconds from in a binary timestamptz."""
+
+
+class Claimed:
+    """The columns of a claim. `token` is what its rows carry in the column claim."""
+
+    __slots__ = ("args", "attempts", "created", "ids", "kinds", "max_attempts", "priorities", "queue", "seqs", "tags_by_id", "token")
+
+    def __init__(self, queue: str, token: int, row: Sequence[bytes | None]) -> None:
+        self.queue = queue
+        self.token = token
+        ids, seqs, counts, created, kinds, args, tags = row or [None] * 7
+        self.ids = _integers(ids)
+        self.seqs = _integers(seqs)
+        shorts = array("h", counts or b"")  # four of them a job: nothing, attempt, max_attempts, priority
+        if sys.byteorder == "little":
+            shorts.byteswap()
+        self.attempts, self.max_attempts, self.priorities = shorts[1::4], shorts[2::4], shorts[3::4]
+        self.created = _integers(created)
+        self.kinds: list[bytes] = (kinds or b"").split(SEPARATOR) if self.ids else []
+        self.args = args or b""
+        self.tags_by_id: dict[str, list[str]] = msgspec.json.decode(tags) if tags else {}
+        if len(self.ids) > 1 and not self._ordered():
+            self._sort()
+
+    def __len__(self) -> int:
+        """Count the jobs."""
+        return len(self.ids)
+
+    def last_seqs(self) -> dict[int, int]:
+        """Return the highest seq by priority."""
+        if not self.ids:
+            return {}
+        if self.priorities[0] == self.priorities[-1]:  # sorted by priority: then they are all the same
+            return {self.priorities[0]: self.seqs[-1]}
+        return dict(zip(self.priorities, self.seqs, strict=True))  # sorted by seq within each: the last one stays
+
+    def split_args(self) -> list[bytes]:
+        """Return the args of each job as JSON."""
+        return self.args.split(b"," + SEPARATOR)
+
+    def _ordered(self) -> bool:
+        priorities, seqs = self.priorities, self.seqs
+        return priorities.count(priorities[0]) == len(priorities) and all(map(int.__lt__, seqs, seqs[1:]))
+
+    def _sort(self) -> None:
+        order = sorted(range(len(self.ids)), key=list(zip(self.priorities, self.seqs, strict=True)).__getitem__)
+        args = self.split_args()
+        self.kinds = [self.kinds[row] for row in order]
+        self.args = (b"," + SEPARATOR).join([args[row] for row in order])
+        for name in ("ids", "seqs", "attempts", "max_attempts", "priorities", "created"):
+            column = getattr(self, name)
+            setattr(self, name, array(column.typecode, [column[row] for row in order]))
+
+
+class KindBatch:
+    """The rows of one kind in a claim; what a job calls its batch. Rows are numbered as in the claim."""
+
+    __slots__ = ("_claimed", "kind", "max_attempts", "priorities", "queue", "token", "work", "worker")
+
+    def __init__(self, claimed: Claimed, kind: str, worker: object, work: object) -> None:
+        self._claimed = claimed
+        self.kind = kind
+        self.queue = claimed.queue
+        self.token = claimed.token
+        self.priorities = claimed.priorities
+        self.max_attempts = claimed.max_attempts
+        self.worker = worker
+        self.work = work
+
+    def created_at(self, row: int, /) -> datetime:
+        """Say when the job was enqueued, by the database's clock."""
+        return EPOCH + timedelta(microseconds=self._claimed.created[row])
+
+    def tags(self, row: int, /) -> tuple[str, ...]:
+        """Give the job's tags."""
+        return tuple(self._claimed.tags_by_id.get(str(self._claimed.ids[row]), ()))
+
+
+def _integers(blob: bytes | None) -> array[int]:
+    numbers = array("q", blob or b"")
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return numbers

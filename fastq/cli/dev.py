@@ -1,0 +1,167 @@
+"""`fastq dev`: a database, its schema, and `fastq run` as a child that is started again when the code changes.
+
+The child is a program of its own, so a change is seen whole (no module reloading), and it is stopped as a deployment
+would stop it: with SIGTERM, so that running jobs may end. It has a process group of its own: a Ctrl-C reaches this process
+alone, which passes it on once. SIGTERM does the same; a second one of either kind ends the child at once.
+
+Invariant: this process leaves no child behind, and never works jobs itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fastq import app
+from fastq.cli import settings
+from fastq.cli.database import found
+from fastq.cli.output import note
+from fastq.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HELP = "run with everything a developer needs: database, migration, reload when the code changes"
+EPILOG = """\
+examples:
+  fastq dev app.jobs:registry                 embedded Postgres in .fastq/postgres unless FASTQ_DATABASE_URL is set
+  fastq dev app.jobs:registry --procs 1       one process: easier to follow
+
+It takes what `fastq run` takes. Python files below the app dir are watched; after a change running jobs may end, and then
+everything starts again with the new code. Enqueue from another terminal: fastq enqueue KIND '{"field": 1}'
+"""
+
+LOOK = 0.3
+"""Seconds between two looks at the child; a person does not notice."""
+
+POLL = 1.0
+"""Seconds between two looks at the files where watchfiles is not installed: 10 ms of work for a thousand of them."""
+
+STEP = 0.02
+"""Seconds between two looks at a child that is ending; an order below the time that takes."""
+
+GRACE = 10.0
+"""Seconds beyond the shutdown timeout until a child that does not end is killed; a guess."""
+
+IGNORED = {"node_modules", "venv", "site-packages", "__pycache__"}
+"""Folders that hold no code of the user's, besides those whose name begins with a dot."""
+
+
+
+class _Stop:
+    """Count the signals that asked for the end; the handler writes, the loops read."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.count = 0
+
+    def __call__(self, number: int, frame: object) -> None:
+        self.count += 1
+        self.asked.set()
+
+
+def main(options: argparse.Namespace, argv: list[str]) -> int:
+    """Run until stopped; `argv` is the command line after `dev`."""
+    config = settings.load(options)
+    app.split(options.target)  # a target that is written wrongly does not get better by waiting
+    directory = app.insert(options.app_dir)
+    with found(config, create=True) as database:
+        if done := migrate(database.url, config.schema):
+            note(f"migrated: {', '.join(done)}")
+        note(f"watching the Python files in {directory}; Ctrl-C ends it\n")
+        stop = _Stop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        return _run([sys.executable, "-m", "fastq", "run", *argv], directory, config.shutdown_timeout + GRACE, stop)
+
+
+def _run(command: list[str], directory: Path, patience: float, stop: _Stop) -> int:
+    """Keep the child going until a signal comes."""
+    child = _start(command)
+    told = False
+    try:
+        for changed in _changes(directory, stop.asked):
+            if changed:
+                note(f"\n{', '.join(sorted(changed)[:3])} changed: starting again\n")
+                _end(child, patience, stop)
+                child, told = _start(command), False
+            elif not told and (code := child.poll()) is not None:
+                note(f"\nfastq run ended with code {code}; it starts again when the code changes")
+                told = True
+    finally:
+        _end(child, patience, stop)
+    return 0
+
+
+def _start(command: list[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, process_group=0)  # noqa: S603 - our own program with the user's own arguments
+
+
+def _end(child: subprocess.Popen[bytes], patience: float, stop: _Stop) -> None:
+    """Ask the child to end and wait for it; pass a second signal on, and kill what does not end."""
+    passed_on = max(stop.count, 1)
+    child.terminate()
+    give_up = time.monotonic() + patience
+    while child.poll() is None and time.monotonic() < give_up:
+        if stop.count > passed_on:
+            passed_on = stop.count
+            child.terminate()
+            give_up = time.monotonic() + GRACE
+        time.sleep(STEP)
+    if child.poll() is None:
+        note(f"fastq run did not end within {patience:g} s: killing it")
+        child.kill()
+        child.wait()
+
+
+def _changes(directory: Path, stopped: threading.Event) -> Iterator[set[str]]:
+    """Yield the Python files that changed, and an empty set every now and then, until stopped."""
+    try:
+        import watchfiles  # noqa: PLC0415 - optional
+    except ImportError:
+        yield from _polled_changes(directory, stopped)
+        return
+    for changes in watchfiles.watch(
+        directory,
+        watch_filter=lambda _, path: _watched(Path(path).relative_to(directory)),
+        stop_event=stopped,
+        rust_timeout=int(LOOK * 1000),
+        yield_on_timeout=True,
+        ignore_permission_denied=True,
+    ):
+        yield {str(Path(path).relative_to(directory)) for _, path in changes}
+
+
+def _watched(path: Path) -> bool:
+    return path.suffix == ".py" and not any(_ignored(part) for part in path.parts[:-1])
+
+
+def _ignored(folder: str) -> bool:
+    return folder in IGNORED or folder.startswith(".")
+
+
+def _polled_changes(directory: Path, stopped: threading.Event) -> Iterator[set[str]]:
+    before = _times(directory)
+    while not stopped.wait(POLL):
+        now = _times(directory)
+        yield {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
+        before = now
+
+
+def _times(directory: Path) -> dict[str, int]:
+    """Return when each watched file was last written."""
+    times: dict[str, int] = {}
+    for folder, folders, files in os.walk(directory):
+        folders[:] = [name for name in folders if not _ignored(name)]
+        for name in files:
+            if name.endswith(".py"):
+                path = Path(folder, name)
+                times[str(path.relative_to(directory))] = path.stat().st_mtime_ns if path.exists() else 0
+    return times

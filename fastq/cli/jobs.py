@@ -1,0 +1,157 @@
+"""`fastq jobs`: list, show, retry, cancel and delete jobs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fastq import admin
+from fastq.cli import output, settings
+from fastq.cli.database import opened
+from fastq.job import State
+
+if TYPE_CHECKING:
+    from fastq.db import Connection
+
+HELP = "list, show, retry, cancel and delete jobs"
+EPILOG = """\
+examples:
+  fastq jobs list --state discarded --kind sort
+  fastq jobs show 42                  args, tags, every error with its traceback, output
+  fastq jobs retry 42 43              now, finished ones too: with their id, and one more attempt
+  fastq jobs cancel 42                a running job is asked to end
+  fastq jobs list --state discarded --json | jq '.[].id' | xargs fastq jobs retry
+
+Exit code 1 if one of the ids could not be done.
+"""
+LIST_EPILOG = """\
+examples:
+  fastq jobs list                                     the newest 50, living and finished
+  fastq jobs list --state running --state available
+  fastq jobs list --queue emails --tag customer-7 --limit 500 --json
+
+Finished jobs are kept for FASTQ_ARCHIVE_DAYS days.
+"""
+COLUMNS = ("id", "state", "kind", "queue", "attempt", "enqueued", "next/end", "error")
+
+CHANGES: dict[str, tuple[str, Callable[[Connection, Sequence[int]], list[admin.Change]]]] = {
+    "retry": ("run jobs now, once more if they are finished", admin.retry_jobs),
+    "cancel": ("end jobs before they are done", admin.cancel_jobs),
+    "delete": ("remove jobs for good, finished ones too", admin.delete_jobs),
+}
+
+SAID = {  # by action and outcome; the rest is refused
+    ("retry", "available"): "available",
+    ("cancel", "cancelled"): "cancelled",
+    ("cancel", "asked"): "is running: asked to end",
+    ("delete", "deleted"): "deleted",
+}
+REFUSED = {
+    ("retry", "running"): "is running already",
+    ("cancel", "finished"): "has ended already ({was})",
+    ("delete", "running"): "is running: cancel it first, or wait",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommands and their arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    raw = argparse.RawDescriptionHelpFormatter
+    listing = actions.add_parser("list", help="show jobs, newest first", epilog=LIST_EPILOG, formatter_class=raw)
+    states = [state.value for state in State]
+    listing.add_argument("--state", action="append", choices=states, default=[], help="only these; may be repeated", metavar="STATE")
+    listing.add_argument("--kind", help="only this kind")
+    listing.add_argument("--queue", help="only this queue")
+    listing.add_argument("--tag", help="only with this tag")
+    listing.add_argument("--limit", type=_positive, default=50, metavar="N", help="how many at most [default 50]")
+    showing = actions.add_parser("show", help="show everything about one job")
+    showing.add_argument("id", type=_positive, metavar="ID")
+    changing = [actions.add_parser(name, help=text) for name, (text, _) in CHANGES.items()]
+    for action in changing:
+        action.add_argument("ids", type=_positive, metavar="ID", nargs="+")
+    for action in (listing, showing, *changing):
+        action.add_argument("--json", action="store_true", help="print JSON")
+        settings.add_database(action)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Do what was asked."""
+    config = settings.load(options, only_database=True)
+    with opened(config) as connection:
+        if options.action == "list":
+            return _list(connection, options)
+        if options.action == "show":
+            return _show(connection, options)
+        return _change(connection, options)
+
+
+def _list(connection: Connection, options: argparse.Namespace) -> int:
+    states = [State(name) for name in options.state]
+    found = admin.list_jobs(
+        connection, states=states, kind=options.kind, queue=options.queue, tag=options.tag, limit=options.limit
+    )
+    if options.json:
+        output.json(found.jobs)
+    elif found.jobs:
+        output.table(COLUMNS, [_cells(job) for job in found.jobs])
+    else:
+        output.note("no jobs fit")
+    if not found.complete:
+        output.note(f"stopped looking at id {found.searched_to:,} after {admin.PATIENCE:g} s: older jobs may fit too")
+    return 0
+
+
+def _cells(job: admin.JobRow) -> tuple[object, ...]:
+    moment = job.scheduled_at or job.finalized_at
+    error = (job.error or "").partition("\n")[0]
+    return (job.id, job.state.value, job.kind, job.queue, f"{job.attempt}/{job.max_attempts}", job.created_at, moment, error)
+
+
+def _show(connection: Connection, options: argparse.Namespace) -> int:
+    detail = admin.show_job(connection, options.id)
+    if detail is None:
+        output.note(f"fastq: there is no job {options.id}; finished ones are kept for FASTQ_ARCHIVE_DAYS days")
+        return 1
+    if options.json:
+        row = asdict(detail)
+        row |= {"args": msgspec.Raw(detail.args.encode()), "output": msgspec.Raw((detail.output or "null").encode())}
+        output.json(row.pop("job") | row)
+        return 0
+    job = detail.job
+    running = f"{detail.host} (pid {detail.pid})" if detail.host else None
+    moments = [("enqueued", job.created_at), ("due", job.scheduled_at), ("started", job.attempted_at), ("ended", job.finalized_at)]
+    output.fields([
+        ("id", job.id), ("kind", job.kind), ("state", job.state.value + (", asked to end" if detail.cancel_requested else "")),
+        ("queue", job.queue), ("priority", job.priority), ("attempt", f"{job.attempt} of {job.max_attempts}"),
+        *((name, f"{moment:%Y-%m-%d %H:%M:%S} UTC ({output.ago(moment)})") for name, moment in moments if moment),
+        ("runs on", running), ("crashes", detail.crashes or None), ("tags", job.tags), ("args", detail.args), ("output", detail.output),
+    ])
+    for error in detail.errors:
+        output.block(f"attempt {error.get('attempt', '?')}, {error.get('at', '?')}", str(error.get("trace") or error.get("error", "")))
+    return 0
+
+
+def _change(connection: Connection, options: argparse.Namespace) -> int:
+    changes = CHANGES[options.action][1](connection, options.ids)
+    refused = 0
+    for change in changes:
+        key = (options.action, change.outcome)
+        refused += key not in SAID
+        if options.json:
+            continue
+        text = SAID.get(key) or REFUSED.get(key, "does not exist").format(was=change.was)
+        (output.out if key in SAID else output.note)(f"job {change.id} {text}")
+    if options.json:
+        output.json(changes)
+    return 1 if refused else 0
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdecimal() else 0
+    if not 0 < number < 2**63:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    return number

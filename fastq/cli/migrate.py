@@ -1,0 +1,46 @@
+"""`fastq migrate`: bring the schema to the version of this program."""
+
+from __future__ import annotations
+
+import argparse
+
+from fastq import migrate
+from fastq.cli import output, settings
+from fastq.cli.database import found
+
+HELP = "create or update fastq's tables"
+EPILOG = """\
+examples:
+  fastq migrate --database postgresql://owner@db/app
+  fastq migrate --dry-run         say what is missing, change nothing
+  fastq migrate --sql             print the SQL, for those who migrate with a tool of their own
+  fastq migrate --schema jobs     into a schema of another name
+
+Safe to run by any number of programs at once, and again: it does what is missing, each step in a transaction of its own.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    how.add_argument("--sql", action="store_true", help="print the SQL of all migrations; needs no database")
+    parser.add_argument("--json", action="store_true", help="print JSON: the names of the migrations")
+    settings.add_database(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Migrate, or say what that would do."""
+    config = settings.load(options)
+    if options.sql:
+        output.out(migrate.script(config.schema))
+        return 0
+    with found(config, create=True) as database:
+        names = migrate.migrate(database.url, config.schema, options.dry_run)
+    if options.json:
+        output.json({"schema": config.schema, "applied" if not options.dry_run else "missing": names})
+    elif names:
+        output.out(f"schema '{config.schema}' {'lacks' if options.dry_run else 'has now'}: {', '.join(names)}")
+    else:
+        output.out(f"schema '{config.schema}' is up to date")
+    return 0

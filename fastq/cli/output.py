@@ -1,0 +1,126 @@
+"""Print for people and for scripts: tables and colours on a terminal, plain aligned text in a pipe, JSON on demand.
+
+Results go to stdout, notes and errors to stderr, so that a pipe carries results alone.
+
+Invariant: no value of a job reaches a terminal unescaped (an error text may hold escape sequences), and no password of
+a database URL is ever printed. Colour ends with NO_COLOR and where stdout is no terminal; rich knows the rules.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fastq.events import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+STYLES = {
+    "running": "cyan",
+    "retryable": "yellow",
+    "completed": "green",
+    "cancelled": "dim",
+    "discarded": "red",
+    "paused": "yellow",
+}
+"""The words that a table shows in colour, wherever they stand alone."""
+
+LONG = {"error"}
+"""Columns that are cut where the terminal ends; the others are never cut."""
+
+_IN_URL = re.compile(r"(://[^:@/\s]*:)[^@\s]*@")
+_IN_DSN = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)", re.IGNORECASE)
+
+
+def out(text: str = "") -> None:
+    """Print a line of the result."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """Tell the person something that is no result."""
+    sys.stderr.write(text + "\n")
+
+
+def json(value: object) -> None:
+    """Print a result as JSON: indented on a terminal, one line in a pipe."""
+    encoded = msgspec.json.encode(value)
+    out((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, err: bool = False) -> None:
+    """Print a table; numbers stand to the right."""
+    stream = sys.stderr if err else sys.stdout
+    cells = [[_cell(value) for value in row] for row in rows]
+    numeric = [all(isinstance(row[place], int) for row in rows) for place in range(len(columns))] if isinstance(rows, list) else []
+    right = [bool(numeric) and numeric[place] for place in range(len(columns))]
+    if stream.isatty():
+        _rich_table(columns, cells, right, err=err)
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for row in (list(columns), *cells):
+        padded = (
+            text.rjust(width) if to_right else text.ljust(width) for text, width, to_right in zip(row, widths, right, strict=True)
+        )
+        stream.write("  ".join(padded).rstrip() + "\n")
+
+
+def _rich_table(columns: Sequence[str], cells: list[list[str]], right: list[bool], *, err: bool) -> None:
+    from rich.console import Console  # noqa: PLC0415 - 60 ms that a pipe need not pay
+    from rich.table import Table  # noqa: PLC0415 - the same
+    from rich.text import Text  # noqa: PLC0415 - the same
+
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name, to_right in zip(columns, right, strict=True):
+        long = name in LONG
+        made.add_column(
+            name, justify="right" if to_right else "left", no_wrap=long, overflow="ellipsis" if long else "fold", min_width=None
+        )
+    for row in cells:
+        made.add_row(*(Text(text, style=STYLES.get(text, "")) for text in row))
+    Console(stderr=err, highlight=False).print(made)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return ago(value)
+    if isinstance(value, list | tuple):
+        return escaped(",".join(map(str, value)))
+    return escaped(str(value))
+
+
+def ago(moment: datetime | None, now: datetime | None = None) -> str:
+    """Write how long ago a moment was, or in how long it will be, in one unit: `3m ago`, `in 16s`."""
+    if moment is None:
+        return ""
+    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
+    size = abs(seconds)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if size >= 2 * length:
+            return f"{size / length:.0f}{unit} ago" if seconds > 0 else f"in {size / length:.0f}{unit}"
+    return f"{size:.0f}s ago" if seconds >= 0 else f"in {size:.0f}s"
+
+
+def plural(number: int, thing: str) -> str:
+    """Write `1 job`, `2 jobs`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def masked(text: str) -> str:
+    """Take the passwords of database URLs and connection strings out of a text."""
+    return _IN_DSN.sub(r"\1***", _IN_URL.sub(r"\1***@", text))
+
+
+def fields(pairs: Iterable[tuple[str, Any]]) -> None:
+    """Print names and values, one pair a line; a value of None is left out."""
+    shown = [(name, value) for name, value in pairs if value not in (None, "", [])]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        out(f"{name:{width}s}  {_cell(value)}")

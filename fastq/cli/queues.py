@@ -1,0 +1,72 @@
+"""`fastq queues`: list, pause and resume queues."""
+
+from __future__ import annotations
+
+import argparse
+
+from fastq import admin
+from fastq.cli import output, settings
+from fastq.cli.database import opened
+
+HELP = "list, pause and resume queues"
+EPILOG = """\
+examples:
+  fastq queues list
+  fastq queues pause emails       nothing is claimed from it any more; what runs goes on
+  fastq queues resume emails
+"""
+COLUMNS = ("queue", "state", "available", "running", "scheduled", "retryable", "processes")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the subcommands and their arguments."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="show the queues and what is in them")
+    pausing = actions.add_parser("pause", help="claim nothing more from a queue")
+    resuming = actions.add_parser("resume", help="go on with a paused queue")
+    for action in (pausing, resuming):
+        action.add_argument("queue", metavar="QUEUE")
+    for action in (listing, pausing, resuming):
+        action.add_argument("--json", action="store_true", help="print JSON")
+        settings.add_database(action)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Do what was asked."""
+    config = settings.load(options)
+    with opened(config) as connection:
+        rows = admin.list_queues(connection)
+        if options.action == "list":
+            return _list(rows, options)
+        known = any(row.name == options.queue for row in rows)
+        if options.action == "pause":
+            admin.pause_queue(connection, options.queue)
+            changed = True
+        else:
+            changed = admin.resume_queue(connection, options.queue)
+    if options.json:
+        output.json({"queue": options.queue, "paused": options.action == "pause", "changed": changed})
+    elif changed:
+        output.out(f"queue '{options.queue}' is {'paused' if options.action == 'pause' else 'resumed'}")
+    else:
+        output.out(f"queue '{options.queue}' was not paused")
+    if not known:
+        output.note(f"note: queue '{options.queue}' has no jobs and no process works it; is that its name? (fastq queues list)")
+    return 0
+
+
+def _list(rows: list[admin.QueueRow], options: argparse.Namespace) -> int:
+    if options.json:
+        output.json(rows)
+        return 0
+    if not rows:
+        output.note("no queues: no jobs wait and no process works")
+        return 0
+    output.table(COLUMNS, [_cells(row) for row in rows])
+    return 0
+
+
+def _cells(row: admin.QueueRow) -> tuple[object, ...]:
+    counts = (row.available, row.running, row.scheduled, row.retryable)
+    shown = (f"{count:,}+" if count >= admin.COUNT else count for count in counts)
+    return (row.name, "paused" if row.paused_at else "open", *shown, row.processes)

@@ -1,0 +1,111 @@
+"""`fastq run`: find what there is, say it, and hand over to the supervisor."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fastq import __version__, admin, app, log
+from fastq.cli import settings
+from fastq.cli.database import Database, found
+from fastq.cli.output import note, plural, table
+from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
+from fastq.migrate import current_version, migrate
+
+if TYPE_CHECKING:
+    from fastq.config import Config
+    from fastq.db import Connection
+    from fastq.worker import Registry, Worker
+
+HELP = "work jobs: a supervisor and its worker processes"
+EPILOG = """\
+examples:
+  fastq run app.jobs:registry                                    one process per core, the queue 'default'
+  fastq run app.jobs:registry --procs 8 --queue default=16 --queue emails=4
+  FASTQ_DATABASE_URL=postgresql://app@db/app fastq run app.jobs:registry --log-json
+
+Ctrl-C or SIGTERM once: claim nothing more, let running jobs end (up to --shutdown-timeout seconds), hand the rest back.
+Twice: end at once; what ran is handed back and runs again.
+Without a database it starts an embedded Postgres, which is for development.
+exit codes: 0 stopped as asked, 1 failed (processes keep crashing ...), 2 usage or setting, 3 no database or not migrated
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `run`, which `dev` takes too."""
+    parser.add_argument("target", metavar="TARGET", help="your registry, as MODULE:ATTRIBUTE, such as app.jobs:registry")
+    parser.add_argument(
+        "--app-dir", type=Path, metavar="FOLDER", help="where to import it from [default: the current directory]"
+    )
+    settings.add_all(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run until stopped."""
+    config = settings.load(options)
+    registry = app.load(options.target, options.app_dir)
+    log.set_up(config)
+    with found(config, create=True) as database:
+        if database.embedded is not None:
+            migrate(database.url, config.schema)
+        connection = admin.connect(config, database.url)
+        try:
+            _introduce(options.target, config, registry, database, connection)
+        finally:
+            connection.close()
+        from fastq.supervisor import Supervisor  # noqa: PLC0415 - not before the errors above had their chance
+
+        return Supervisor(config, options.target, database.url).run()
+
+
+def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:
+    """Say what was found, and what does not fit together."""
+    from fastq import codec  # noqa: PLC0415 - loads the C core
+
+    queues = config.concurrency
+    threads = ", ".join(f"{name} x{count}" for name, count in queues.items())
+    rows = admin.list_queues(connection)
+    lines = {
+        "fastq": f"{__version__}, codec {codec.in_use()}",
+        "app": f"{target}, {plural(len(registry.workers), 'kind')}",
+        "database": database.describe(connection),
+        "schema": f"{config.schema}, version {current_version(connection)}",
+        "processes": str(config.process_count),
+        "queues": f"{threads} in each process",
+        "jobs": ", ".join(_waiting(rows)) or "none waiting",
+    }
+    for name, text in lines.items():
+        note(f"{name:10s} {text}")
+    note("")
+    workers = sorted(registry.workers.items())
+    table(WORKER_COLUMNS, [_worker_row(kind, worker) for kind, worker in workers], err=True)
+    note("")
+    for queue in sorted({_queue(worker) for _, worker in workers} - queues.keys()):
+        kinds = ", ".join(kind for kind, worker in workers if _queue(worker) == queue)
+        note(f"warning: queue '{queue}' ({kinds}) is not worked here: add --queue {queue}")
+    for row in rows:
+        if row.paused_at and row.name in queues:
+            note(f"warning: queue '{row.name}' is paused: fastq queues resume {row.name}")
+
+
+WORKER_COLUMNS = ("kind", "worker", "queue", "timeout", "max_attempts", "work")
+
+
+def _worker_row(kind: str, worker: Worker[Any]) -> tuple[str, ...]:
+    timeout = "none" if worker.timeout is None else f"{worker.timeout:g} s"
+    attempts = str(worker.kind.max_attempts or DEFAULT_MAX_ATTEMPTS)
+    return (kind, type(worker).__qualname__, _queue(worker), timeout, attempts, "async" if worker.is_async else "sync")
+
+
+def _queue(worker: Worker[Any]) -> str:
+    return worker.kind.queue or DEFAULT_QUEUE
+
+
+def _waiting(rows: list[admin.QueueRow]) -> list[str]:
+    """Count what there is to do, over all queues."""
+    counts = {
+        state: sum(getattr(row, state) for row in rows) for state in ("available", "running", "retryable", "scheduled")
+    }
+    most = {state: "at least " if count >= admin.COUNT else "" for state, count in counts.items()}
+    return [f"{most[state]}{count:,} {state}" for state, count in counts.items() if count]

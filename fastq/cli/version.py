@@ -1,0 +1,62 @@
+"""`fastq version`: what runs here, for a bug report."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import platform
+
+from fastq import codec, db
+from fastq.cli import output, settings
+from fastq.cli.database import found
+from fastq.errors import FastqError
+from fastq.migrate import current_version
+
+HELP = "show the versions of everything that matters"
+EPILOG = """\
+examples:
+  fastq version            what a bug report should hold
+  fastq version --json
+"""
+
+
+def program_version() -> str:
+    """Return the version of the installed distribution."""
+    return importlib.metadata.version("fastq-jobs")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    settings.add_database(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the versions; a database that is not there is told and no failure."""
+    config = settings.load(options)
+    versions: dict[str, object] = {
+        "fastq": program_version(),
+        "python": f"{platform.python_version()} ({platform.python_implementation()}, {platform.machine()})",
+        "system": f"{platform.system()} {platform.release()}",
+        **db.driver(),
+        "codec": codec.in_use(),
+    }
+    try:
+        with found(config) as database:
+            connection = db.connect(database.url, role="version", schema=config.schema, pinned=False, prepare=False)
+            try:
+                versions |= {"database": database.describe(connection), "schema": _schema(connection)}
+            finally:
+                connection.close()
+    except FastqError as error:
+        versions["database"] = f"none ({output.masked(db.first_line(error))})"
+    if options.json:
+        output.json(versions)
+    else:
+        output.fields(versions.items())
+    return 0
+
+
+def _schema(connection: db.Connection) -> str:
+    version = current_version(connection)
+    return f"{connection.schema}, version {version}" if version else f"{connection.schema}, not migrated: run fastq migrate"

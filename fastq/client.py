@@ -1,0 +1,243 @@
+"""Enqueue jobs, from programs with threads. `AsyncClient` (client_async.py) is the same for asyncio.
+
+One client per program, made anywhere, shared by all threads; it connects when it is first used, and a child that is forked
+connects for itself. With `conn` a job is part of the caller's transaction: there when that commits, gone when it does
+not. Without, it is a transaction of its own, on a small pool of autocommit connections.
+
+What is decided about args and options is in enqueue.py, how callers' connections differ in adapters.py, when a wake-up
+may be sent in wake.py. It deliberately starts no thread but psycopg_pool's and a timer for the last of several wake-ups.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from threading import Lock, Timer
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from fastq import adapters, enqueue, pool
+from fastq.args import Args, Kind
+from fastq.config import Config
+from fastq.db import statement
+from fastq.enqueue import Call, Enqueue, Options
+from fastq.errors import ConfigError
+from fastq.wake import WakeLimiter
+
+A = TypeVar("A")
+
+
+class Settings:
+    """What both clients know: the configuration, and how a statement and a wake-up are made from it."""
+
+    def __init__(self, url: str | None, schema: str | None, config: Config | None) -> None:
+        if config is None:
+            config = Config.load(database_url=url, schema=schema)
+        else:
+            config = replace(config, database_url=url or config.database_url, schema=schema or config.schema)
+        if not config.database_url:
+            raise ConfigError("a client needs a database: set FASTQ_DATABASE_URL, or write Client('postgresql://...')")
+        self.config = config
+        self.url = config.database_url
+        self.schema = config.schema
+        self.max_bytes = config.max_args_bytes
+        self.prepare = not config.poll_only
+
+    def text(self, name: str) -> str:
+        """Return a statement of fastq/sql for our schema."""
+        return statement(name, self.schema)
+
+    def parameters(self, call: Call, *, wake: bool) -> tuple[object, ...]:
+        """Return the parameters of a prepared call."""
+        return call.parameters(self.config.channel, wake=wake)
+
+    def waking(self, names: Iterable[str]) -> tuple[str, tuple[str, str]]:
+        """Return the statement that wakes queues, and its parameters."""
+        return self.text("wake"), (self.config.channel, enqueue.RECORD.join(names))
+
+
+class Client:
+    """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
+
+    def __init__(self, url: str | None = None, *, schema: str | None = None, config: Config | None = None) -> None:
+        self._settings = Settings(url, schema, config)
+        # By process: a forked child finds nothing of its own here and makes it. It must neither use nor close what it
+        # inherited (that would end the parent's sessions), and keeping it here also keeps it from being collected.
+        self._sessions: dict[int, _Sessions] = {}
+
+    @property
+    def config(self) -> Config:
+        """Return the configuration that this client goes by."""
+        return self._settings.config
+
+    @overload
+    def enqueue(self, args: Args, *, conn: object | None = None, **options: Unpack[Options]) -> int: ...
+    @overload
+    def enqueue(self, args: A, *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]) -> int: ...
+    def enqueue(
+        self, args: Any, *, kind: Kind[Any] | None = None, conn: object | None = None, **options: Unpack[Options]
+    ) -> int:
+        """Enqueue one job and return its id."""
+        call = enqueue.one(args, kind, options, self._settings.max_bytes)
+        return int(self._run(call, conn)[0][0])
+
+    @overload
+    def enqueue_many(
+        self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]
+    ) -> list[int]: ...
+    @overload
+    def enqueue_many(
+        self, items: Iterable[A], *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
+    ) -> list[int]: ...
+    def enqueue_many(
+        self,
+        items: Iterable[Any],
+        *,
+        kind: Kind[Any] | None = None,
+        conn: object | None = None,
+        **options: Unpack[Options],
+    ) -> list[int]:
+        """Enqueue all of them or none, in one statement; return the ids in their order. The options hold for each job."""
+        call = enqueue.many(items, kind, options, self._settings.max_bytes)
+        return [row[0] for row in self._run(call, conn)] if call else []
+
+    @overload
+    def enqueue_copy(
+        self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]
+    ) -> int: ...
+    @overload
+    def enqueue_copy(
+        self, items: Iterable[A], *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
+    ) -> int: ...
+    def enqueue_copy(
+        self,
+        items: Iterable[Any],
+        *,
+        kind: Kind[Any] | None = None,
+        conn: object | None = None,
+        **options: Unpack[Options],
+    ) -> int:
+        """Enqueue any number of jobs as they are read, by COPY, all or none; return how many there were.
+
+        A delay or time is for all of them. What is refused ends the COPY, and so the caller's transaction.
+        """
+        delay, at = enqueue.when(options.get("delay"), options.get("at"))
+        if conn is not None:
+            return self._copy(conn, items, kind, options, delay, at)
+        with self._here().connection() as connection, connection.transaction():
+            return self._copy(connection, items, kind, options, delay, at)
+
+    def close(self) -> None:
+        """Send what wake-ups wait and close the connections; whoever enqueues afterwards opens new ones."""
+        here = self._sessions.pop(os.getpid(), None)
+        if here is not None:
+            here.close()
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close as `close` does."""
+        self.close()
+
+    def _here(self) -> _Sessions:
+        process = os.getpid()
+        here = self._sessions.get(process)
+        # setdefault is atomic: of two threads that come first one has made what nobody uses, and it has opened nothing.
+        return here or self._sessions.setdefault(process, _Sessions(self._settings))
+
+    def _run(self, call: Call, conn: object | None) -> adapters.Rows:
+        text = self._settings.text(call.statement)
+        if conn is not None:
+            return adapters.run(conn, text, self._settings.parameters(call, wake=True))
+        return self._here().run(text, call)
+
+    def _copy(
+        self,
+        conn: object,
+        items: Iterable[Any],
+        kind: Kind[Any] | None,
+        options: Options,
+        delay: float | None,
+        at: datetime | None,
+    ) -> int:
+        settings = self._settings
+        if delay is not None:
+            at = adapters.run(conn, settings.text("clock_after"), (delay,))[0][0]
+        rows = enqueue.Copy(items, kind, options, at)
+        adapters.copy(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
+        if rows.wakes:
+            adapters.run(conn, *settings.waking(rows.wakes))
+        return rows.count
+
+
+class _Sessions:
+    """One process's connections and its wake-ups; all threads of the process share it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._limiter = WakeLimiter()
+        self._lock = Lock()  # guards the opening and closing of the pool
+        self._pool: pool.Pool | None = None
+        self._timer: Timer | None = None
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """Lend a connection, the first time after opening the pool."""
+        try:
+            with self._opened().connection() as connection:
+                yield connection
+        except pool.Failed as error:
+            explained = pool.explained(error, self._settings.schema)
+            if explained is error:
+                raise
+            raise explained from error
+
+    def run(self, text: str, call: Call) -> adapters.Rows:
+        """Run a call in a transaction of its own, and see to it that its queues are woken."""
+        lead = self._limiter.lead(call.wakes)
+        with self.connection() as connection, pool.cursor(connection) as cursor:
+            rows = cursor.execute(text, self._settings.parameters(call, wake=lead)).fetchall()
+        if not lead:
+            self._come_back(self._limiter.trail(call.wakes))
+        return rows
+
+    def close(self) -> None:
+        """Wake whoever still waits for it, and close the pool."""
+        with self._lock:
+            opened, self._pool = self._pool, None
+        if opened is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake(opened, everything=True)
+        opened.close()
+
+    def _opened(self) -> pool.Pool:
+        if self._pool is None:
+            with self._lock:
+                if self._pool is None:
+                    self._pool = pool.open_pool(self._settings.url, prepare=self._settings.prepare)
+        return self._pool
+
+    def _come_back(self, delay: float | None) -> None:
+        if delay is not None:
+            # Not a daemon: a program that ends now waits these few milliseconds for its last wake-up.
+            self._timer = Timer(delay, self._trailing)
+            self._timer.start()
+
+    def _trailing(self) -> None:
+        opened = self._pool
+        if opened is not None:
+            self._wake(opened)
+
+    def _wake(self, opened: pool.Pool, *, everything: bool = False) -> None:
+        names, delay = self._limiter.take(everything)
+        if names:
+            with suppress(*pool.Failed), opened.connection() as connection:  # a hint: without it the next poll finds the jobs
+                adapters.run(connection, *self._settings.waking(names))
+        if not everything:
+            self._come_back(delay)

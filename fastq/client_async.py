@@ -1,0 +1,207 @@
+"""Enqueue jobs from an event loop: `Client` again, with await.
+
+One client per program and event loop; a second loop, after the first has ended, gets connections of its own, and so does a
+forked child. Everything but the waiting is shared with client.py: this file holds the lines that await.
+
+It deliberately takes plain iterables, not asynchronous ones: args are at hand or cheap to make, and a COPY awaits the
+database after each block, so the loop goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from fastq import adapters, enqueue, pool
+from fastq.args import Args, Kind
+from fastq.client import Settings
+from fastq.config import Config
+from fastq.enqueue import Call, Enqueue, Options
+from fastq.wake import WakeLimiter
+
+A = TypeVar("A")
+
+
+class AsyncClient:
+    """Enqueue jobs: `await AsyncClient().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
+
+    def __init__(self, url: str | None = None, *, schema: str | None = None, config: Config | None = None) -> None:
+        self._settings = Settings(url, schema, config)
+        self._sessions: dict[int, _AsyncSessions] = {}  # by process, as in Client
+
+    @property
+    def config(self) -> Config:
+        """Return the configuration that this client goes by."""
+        return self._settings.config
+
+    @overload
+    async def enqueue(self, args: Args, *, conn: object | None = None, **options: Unpack[Options]) -> int: ...
+    @overload
+    async def enqueue(
+        self, args: A, *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
+    ) -> int: ...
+    async def enqueue(
+        self, args: Any, *, kind: Kind[Any] | None = None, conn: object | None = None, **options: Unpack[Options]
+    ) -> int:
+        """Enqueue one job and return its id."""
+        call = enqueue.one(args, kind, options, self._settings.max_bytes)
+        return int((await self._run(call, conn))[0][0])
+
+    @overload
+    async def enqueue_many(
+        self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]
+    ) -> list[int]: ...
+    @overload
+    async def enqueue_many(
+        self, items: Iterable[A], *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
+    ) -> list[int]: ...
+    async def enqueue_many(
+        self,
+        items: Iterable[Any],
+        *,
+        kind: Kind[Any] | None = None,
+        conn: object | None = None,
+        **options: Unpack[Options],
+    ) -> list[int]:
+        """Enqueue all of them or none, in one statement; return the ids in their order. The options hold for each job."""
+        call = enqueue.many(items, kind, options, self._settings.max_bytes)
+        return [row[0] for row in await self._run(call, conn)] if call else []
+
+    @overload
+    async def enqueue_copy(
+        self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]
+    ) -> int: ...
+    @overload
+    async def enqueue_copy(
+        self, items: Iterable[A], *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
+    ) -> int: ...
+    async def enqueue_copy(
+        self,
+        items: Iterable[Any],
+        *,
+        kind: Kind[Any] | None = None,
+        conn: object | None = None,
+        **options: Unpack[Options],
+    ) -> int:
+        """Enqueue any number of jobs as they are read, by COPY, all or none; return how many there were.
+
+        A delay or time is for all of them. What is refused ends the COPY, and so the caller's transaction.
+        """
+        delay, at = enqueue.when(options.get("delay"), options.get("at"))
+        if conn is not None:
+            return await self._copy(conn, items, kind, options, delay, at)
+        async with self._here().connection() as connection, connection.transaction():
+            return await self._copy(connection, items, kind, options, delay, at)
+
+    async def aclose(self) -> None:
+        """Send what wake-ups wait and close the connections; whoever enqueues afterwards opens new ones."""
+        here = self._sessions.pop(os.getpid(), None)
+        if here is not None and here.loop is asyncio.get_running_loop():
+            await here.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close as `aclose` does."""
+        await self.aclose()
+
+    def _here(self) -> _AsyncSessions:
+        process, loop = os.getpid(), asyncio.get_running_loop()
+        here = self._sessions.get(process)
+        if here is None or here.loop is not loop:
+            here = self._sessions[process] = _AsyncSessions(self._settings, loop)
+        return here
+
+    async def _run(self, call: Call, conn: object | None) -> adapters.Rows:
+        text = self._settings.text(call.statement)
+        if conn is not None:
+            return await adapters.run_async(conn, text, self._settings.parameters(call, wake=True))
+        return await self._here().run(text, call)
+
+    async def _copy(
+        self,
+        conn: object,
+        items: Iterable[Any],
+        kind: Kind[Any] | None,
+        options: Options,
+        delay: float | None,
+        at: datetime | None,
+    ) -> int:
+        settings = self._settings
+        if delay is not None:
+            at = (await adapters.run_async(conn, settings.text("clock_after"), (delay,)))[0][0]
+        rows = enqueue.Copy(items, kind, options, at)
+        await adapters.copy_async(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
+        if rows.wakes:
+            await adapters.run_async(conn, *settings.waking(rows.wakes))
+        return rows.count
+
+
+class _AsyncSessions:
+    """One event loop's connections and its wake-ups."""
+
+    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._settings = settings
+        self._limiter = WakeLimiter()
+        self._lock = asyncio.Lock()  # guards the opening of the pool
+        self._pool: pool.AsyncPool | None = None
+        self._timer: asyncio.Task[None] | None = None
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        """Lend a connection, the first time after opening the pool."""
+        try:
+            async with (await self._opened()).connection() as connection:
+                yield connection
+        except pool.Failed as error:
+            explained = pool.explained(error, self._settings.schema)
+            if explained is error:
+                raise
+            raise explained from error
+
+    async def run(self, text: str, call: Call) -> adapters.Rows:
+        """Run a call in a transaction of its own, and see to it that its queues are woken."""
+        lead = self._limiter.lead(call.wakes)
+        async with self.connection() as connection:
+            rows = await adapters.run_async(connection, text, self._settings.parameters(call, wake=lead))
+        if not lead:
+            delay = self._limiter.trail(call.wakes)
+            if delay is not None:
+                self._timer = self.loop.create_task(self._trailing(delay))
+        return rows
+
+    async def aclose(self) -> None:
+        """Wake whoever still waits for it, and close the pool."""
+        opened, self._pool = self._pool, None
+        if opened is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        await self._wake(opened, everything=True)
+        await opened.close()
+
+    async def _opened(self) -> pool.AsyncPool:
+        async with self._lock:
+            if self._pool is None:
+                self._pool = await pool.open_async_pool(self._settings.url, prepare=self._settings.prepare)
+            return self._pool
+
+    async def _trailing(self, delay: float | None) -> None:
+        while delay is not None and self._pool is not None:
+            await asyncio.sleep(delay)
+            delay = await self._wake(self._pool)
+
+    async def _wake(self, opened: pool.AsyncPool, *, everything: bool = False) -> float | None:
+        names, delay = self._limiter.take(everything)
+        if names:
+            with suppress(*pool.Failed):  # a hint: without it the next poll finds the jobs
+                async with opened.connection() as connection:
+                    await adapters.run_async(connection, *self._settings.waking(names))
+        return delay

@@ -1,0 +1,196 @@
+"""Write completions back: one thread per worker process, one statement and one commit per batch.
+
+The first completion after a quiet moment is written at once; while a statement is under way the next ones gather, so the
+batches grow with the load by themselves and there is no interval to tune.
+
+Only rows that still carry the claim they were executed under change; what does not is counted and told as lost ownership.
+Sorted ids keep two completers from deadlocking. A batch that Postgres refuses because of a value is split until the one
+row that it is about is found, and that job fails with the reason. A lost connection is rebuilt and the batch sent again:
+that is safe, because what had been committed before the answer was lost is no longer ours and changes nothing.
+It deliberately never looks at args or workers.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from fastq import db, outcome
+from fastq.codec import encode_ids
+from fastq.events import emit
+from fastq.job import Cancel, Job, Snooze
+from fastq.outcome import Failed, Output, Release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastq.config import Config
+    from fastq.db import Connection
+    from fastq.lane import Outbox
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+"""Seconds between attempts to reach the database again: quick after a restart, patient in an outage."""
+
+QUIET = 60.0
+"""Seconds to sleep at most while nothing comes; only so that a stop is never missed."""
+
+
+class Completer:
+    """The completer's thread. `completed` counts what has left for good; the producer reads it to know its room."""
+
+    def __init__(self, config: Config, outbox: Outbox, connect: Callable[[], Connection], on_completed: Callable[[int], None]) -> None:
+        self.outbox = outbox
+        self.completed = 0  # written here, read by the producer
+        self.connection: Connection | None = None  # read by the watchdog
+        self.stopping = False  # written by the main thread: end when the outbox is empty
+        self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
+        self.unwritten = 0  # completions that could not be written before the end
+        self._config = config
+        self._connect = connect
+        self._on_completed = on_completed
+        self.thread = threading.Thread(target=self._run, name="fastq completer", daemon=True)
+
+    def _run(self) -> None:
+        while True:
+            jobs = self.outbox.take(self._config.batch)
+            if jobs:
+                self._write(jobs)
+                self.completed += len(jobs)
+                self._on_completed(len(jobs))
+            elif self.stopping:
+                return
+            else:
+                self.outbox.wait(QUIET)
+
+    def _write(self, jobs: list[Job[Any]]) -> None:
+        """Write a batch, however long the database takes to come back."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                self._write_once(jobs)
+            except (db.Error, db.DatabaseUnavailable) as error:
+                if self.give_up_at is not None and time.monotonic() >= self.give_up_at:
+                    self.unwritten += len(jobs)
+                    emit("completions.unwritten", level=logging.ERROR, count=len(jobs), error=db.first_line(error))
+                    return
+                if db.refused_data(error):
+                    self._bisect(jobs, error)
+                    return
+                emit("completer.waits", level=logging.WARNING, count=len(jobs), error=db.first_line(error), pause=pause)
+                self._drop_connection()
+                time.sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                return
+
+    def _bisect(self, jobs: list[Job[Any]], error: BaseException) -> None:
+        """Write the halves apart; a single job that is refused fails with the reason instead."""
+        if len(jobs) > 1:
+            self._write(jobs[: len(jobs) // 2])
+            self._write(jobs[len(jobs) // 2 :])
+            return
+        job = jobs[0]
+        emit("completion.refused", level=logging.ERROR, id=job.id, kind=job.kind, error=db.first_line(error))
+        job.outcome = outcome.failed(job, f"the outcome could not be stored: {db.first_line(error)}")
+        self._write(jobs)
+
+    def _write_once(self, jobs: list[Job[Any]]) -> None:
+        if self.connection is None:
+            self.connection = self._connect()
+        archived: list[Job[Any]] = []
+        deleted: list[Job[Any]] = []
+        told: list[Job[Any]] = []
+        archive = self._config.archive
+        for job in jobs:
+            if job.outcome is not None:
+                told.append(job)
+            elif archive and job.batch.worker.archive:
+                archived.append(job)
+            else:
+                deleted.append(job)
+        if archived:
+            self._complete("job_complete_archive", archived)
+        if deleted:
+            self._complete("job_complete", deleted)
+        if told:
+            self._finish([job for job in told if type(job.outcome) in (Output, Cancel) or _is_last(job.outcome)])
+            self._give_back([job for job in told if type(job.outcome) in (Snooze, Release) or _has_next(job.outcome)])
+
+    def _complete(self, name: str, jobs: list[Job[Any]]) -> None:
+        """Write plain successes: the ids, and the few claims that they came with."""
+        ids = sorted([job.id for job in jobs])
+        tokens = list({job.batch.token for job in jobs})
+        count, _ = self._open.run_blobs(name, [encode_ids(ids), encode_ids(tokens)])
+        self._check_count(len(ids), count)
+
+    def _finish(self, jobs: list[Job[Any]]) -> None:
+        if not jobs:
+            return
+        jobs.sort(key=_id)
+        states = ["completed" if type(job.outcome) is Output else "cancelled" if type(job.outcome) is Cancel else "discarded" for job in jobs]
+        errors = [_error_of(job.outcome) for job in jobs]
+        outputs = [job.outcome.json if isinstance(job.outcome, Output) else None for job in jobs]
+        (count,) = self._open.run_one("job_finish", [job.id for job in jobs], _claims(jobs), states, errors, outputs)
+        self._check_count(len(jobs), count)
+        for job, state in zip(jobs, states, strict=True):
+            if state != "completed":
+                emit(f"job.{state}", level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt)
+
+    def _give_back(self, jobs: list[Job[Any]]) -> None:
+        if not jobs:
+            return
+        jobs.sort(key=_id)
+        delays = [_delay_of(job.outcome) for job in jobs]
+        charged = [type(job.outcome) is Failed for job in jobs]
+        errors = [_error_of(job.outcome) for job in jobs]
+        ids = [job.id for job in jobs]
+        count, _ = self._open.run_one("job_retry", ids, _claims(jobs), delays, charged, errors, self._config.channel)
+        self._check_count(len(jobs), count)
+
+    def _check_count(self, expected: int, count: int) -> None:
+        if count != expected:
+            emit("ownership.lost", level=logging.WARNING, count=expected - count)
+
+    @property
+    def _open(self) -> Connection:
+        if self.connection is None:
+            raise db.DatabaseUnavailable("no connection")
+        return self.connection
+
+    def _drop_connection(self) -> None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _id(job: Job[Any]) -> int:
+    return job.id
+
+
+def _claims(jobs: list[Job[Any]]) -> list[int]:
+    return [job.batch.token for job in jobs]
+
+
+def _is_last(result: object) -> bool:
+    return isinstance(result, Failed) and result.delay is None
+
+
+def _has_next(result: object) -> bool:
+    return isinstance(result, Failed) and result.delay is not None
+
+
+def _delay_of(result: object) -> float:
+    if isinstance(result, Snooze):
+        return result.seconds
+    return (result.delay or 0.0) if isinstance(result, Failed | Release) else 0.0
+
+
+def _error_of(result: object) -> str | None:
+    if isinstance(result, Failed):
+        return result.error
+    if isinstance(result, Cancel) and result.reason:
+        return outcome.error_json(f"cancelled: {result.reason}")
+    return None

@@ -1,0 +1,169 @@
+"""Where the next claim of a queue starts, and the proof that nothing is left behind it.
+
+Run by the producer threads of all worker processes of a host, one at a time (the turn); the cursor's words are on the board,
+so the host shares one frontier per queue and priority. Between hosts `for update skip locked` settles it.
+
+A claimed row stays in the index until it is deleted, so a scan from the left edge would walk over everything that ran
+lately (and, while a forgotten transaction pins xmin, over everything that ran since). Instead:
+
+    frontier   the last seq claimed, per priority. While there is backlog, claims go on from here.
+    low        nothing available lies at or below it. The re-scan walks from here to the frontier, a batch a time, whenever
+               the frontier finds too little, on a wake-up, and at least once a second: a transaction may take its seq early
+               and commit late, behind the frontier.
+    mark       a frontier of a while ago. `low` moves up to it when (1) every transaction that was writing when it was noted
+               has ended, by the snapshots' xids, (2) LAG is over, since nextval can run a little before its transaction
+               owns an xid, and (3) a look in the database finds nothing available between low and mark, locked or not (the
+               claim that has it locked may fail). Else `low` moves to just below what was found.
+
+Released jobs get a new seq and so lie ahead. What all this should ever miss is found by the sweep, a re-scan from zero.
+It deliberately does not know why a claim is made, or what becomes of the jobs.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import TYPE_CHECKING
+
+from fastq import board
+from fastq.claimed import Claimed
+
+if TYPE_CHECKING:
+    from fastq.board import Board
+    from fastq.db import Connection
+
+LAG = 1.0
+"""Seconds that a mark must be old at least. The adversary test holds numbers back for 0.8 s; in practice it is microseconds."""
+
+RESCAN_INTERVAL = 1.0
+"""Seconds between re-scans while the frontier finds enough: bounds how late a late commit can be."""
+
+SWEEP_INTERVAL = 300.0
+"""Seconds between looks from zero. A guess: it is for what must not happen, and costs one walk over the index."""
+
+END = 2**62
+"""Above every seq."""
+
+_CLAIM_PARAMS = struct.Struct(">q")
+
+
+class Cursor:
+    """The cursor of one queue on this host. Every method but `due` is called with the turn held."""
+
+    def __init__(self, board_: Board, queue: int, name: str, poll_interval: float) -> None:
+        self.name = name
+        self._board = board_
+        self._queue = queue
+        self._words = board_.cursor(queue)
+        self._poll_ns = int(poll_interval * 1e9)
+
+    def due(self) -> bool:
+        """Tell whether a look at the database can find something: backlog, a wake-up since the last look, or the poll."""
+        words = self._words
+        if words[board.BACKLOG] or words[board.DRAINED] != words[board.WAKES]:
+            return True
+        return time.monotonic_ns() - words[board.LOOKED_AT] >= self._poll_ns
+
+    def wait(self) -> float:
+        """Return the seconds until the poll is due."""
+        return max(0.0, (self._poll_ns - (time.monotonic_ns() - self._words[board.LOOKED_AT])) / 1e9)
+
+    def take_turn(self, timeout: float) -> bool:
+        """Wait for the turn. False after `timeout`: its holder may be frozen, and then a claim without it is still right."""
+        pause, deadline = 0.0002, time.monotonic() + timeout
+        while not self._board.try_turn(self._queue):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)  # the kernel's own waiting cannot be given up; a claim takes about 1 to 5 ms
+            pause = min(pause * 2, 0.002)
+        return True
+
+    def end_turn(self) -> None:
+        """Let the next process claim."""
+        self._board.end_turn(self._queue)
+
+    def claim(self, connection: Connection, token: int, limit: int) -> list[Claimed]:
+        """Claim up to `limit` jobs, ahead of the frontier first, then behind it; keep the marks moving."""
+        words = self._words
+        wakes, now = words[board.WAKES], time.monotonic_ns()
+        words[board.LOOKED_AT] = now
+        overdue = now - words[board.RESCANNED_AT] >= RESCAN_INTERVAL * 1e9
+        late = self._rescan(connection, token, limit) if overdue else self._nothing(token)
+        room = limit - len(late)
+        ahead = self._claim(connection, token, board.FRONTIER, END, room) if room else self._nothing(token)
+        words[board.BACKLOG] = len(ahead) == room
+        if not words[board.BACKLOG] and not overdue:
+            late = self._rescan(connection, token, room - len(ahead))
+        if not words[board.BACKLOG]:
+            words[board.DRAINED] = wakes  # as of the start of this look: a wake-up during it calls for another
+        self._move_low(connection, now)
+        return [claimed for claimed in (late, ahead) if len(claimed)]
+
+    def lowest(self) -> int:
+        """Return a seq below everything that the next claim can take."""
+        words = self._words
+        if time.monotonic_ns() - words[board.SWEPT_AT] >= SWEEP_INTERVAL * 0.9e9:  # a sweep may begin with it
+            return 0
+        return min(words[at] for at in (*board.LOW, *(board.RESCAN if words[board.RESCANNING] else ())))
+
+    def _claim(self, connection: Connection, token: int, after: range, upto: int, limit: int) -> Claimed:
+        """Run the claim from one of the cursor's positions and move that position and the frontier."""
+        words = self._words
+        numbers = (token, *(words[at] for at in after), limit, upto)
+        packed = [_CLAIM_PARAMS.pack(number) for number in numbers]
+        packed.insert(1, self.name.encode())
+        _, row = connection.run_blobs("job_claim", packed)
+        claimed = Claimed(self.name, token, row)
+        for priority, seq in claimed.last_seqs().items():
+            for positions in (after, board.FRONTIER):
+                at = positions[priority - 1]
+                words[at] = max(words[at], seq)
+        return claimed
+
+    def _rescan(self, connection: Connection, token: int, limit: int) -> Claimed:
+        """Claim a batch of what lies between the low-water mark and the frontier; a full pass starts over next time."""
+        words = self._words
+        if not words[board.RESCANNING]:
+            lows = [words[at] for at in board.LOW]
+            end = max(words[at] for at in board.FRONTIER)
+            now = time.monotonic_ns()
+            if now - words[board.SWEPT_AT] >= SWEEP_INTERVAL * 1e9:
+                words[board.SWEPT_AT] = now
+                lows = [0] * board.PRIORITIES
+            elif all(words[low] >= words[front] for low, front in zip(board.LOW, board.FRONTIER, strict=True)):
+                words[board.RESCANNED_AT] = now
+                return self._nothing(token)
+            for at, low in zip(board.RESCAN, lows, strict=True):
+                words[at] = low
+            words[board.RESCAN_END], words[board.RESCANNING] = end, 1
+        late = self._claim(connection, token, board.RESCAN, words[board.RESCAN_END], limit)
+        if len(late) < limit:
+            words[board.RESCANNING] = 0
+            words[board.RESCANNED_AT] = time.monotonic_ns()
+        else:
+            words[board.BACKLOG] = 1  # there may be more behind: do not wait for a wake-up
+        return late
+
+    def _nothing(self, token: int) -> Claimed:
+        return Claimed(self.name, token, [])
+
+    def _move_low(self, connection: Connection, now: int) -> None:
+        """Note a mark, or move the low-water mark to it once everybody who was writing then has ended."""
+        words = self._words
+        if not words[board.BARRIER_AT]:
+            if any(words[front] > words[low] for front, low in zip(board.FRONTIER, board.LOW, strict=True)):
+                for mark, front in zip(board.MARK, board.FRONTIER, strict=True):
+                    words[mark] = words[front]
+                words[board.BARRIER_XID] = connection.run_one("snapshot")[1]
+                words[board.BARRIER_AT] = now
+            return
+        if now - words[board.BARRIER_AT] < LAG * 1e9:
+            return
+        if connection.run_one("snapshot")[0] < words[board.BARRIER_XID]:
+            words[board.BARRIER_AT] = now  # somebody still writes: look again after another lag, not at every claim
+            return
+        lows, marks = [words[at] for at in board.LOW], [words[at] for at in board.MARK]
+        first = connection.run_one("job_first_available", self.name, *lows, *marks)
+        for at, mark, available in zip(board.LOW, marks, first, strict=True):
+            words[at] = max(words[at], mark if available is None else available - 1)
+        words[board.BARRIER_AT] = 0

@@ -1,0 +1,109 @@
+"""Run one job after the other: the user's code meets fastq here, on T threads per queue in each worker process.
+
+In comes a job from the lane's inbox, out goes the same job with its outcome, into the outbox. No database, no lock, no
+clock on the way: the slot on the board tells the supervisor what was executing should the process die, `current` tells the
+watchdog, and both are single stores.
+
+An exception that the watchdog throws into the thread (a timeout, a cancellation) may only ever land in the user's code. It
+aims first (`aimed = job`), looks again whether the job still is current, and only then throws; this side clears `current`
+first and looks at `aimed` then. One of the two sees the other, so after a job that was aimed at, the thread waits in
+`_absorb` until the exception has arrived or was withdrawn.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from fastq import outcome
+from fastq.events import emit
+from fastq.job import Cancel, Job, JobCancelled, JobInterrupt
+from fastq.lane import REFILL, STOP
+
+if TYPE_CHECKING:
+    from fastq.lane import Lane, Outbox
+
+
+class Executor:
+    """One executor thread and its slot."""
+
+    def __init__(self, lane: Lane, slot: int, outbox: Outbox) -> None:
+        self.lane = lane
+        self.slot = slot
+        self.current: Job[Any] | None = None  # written by the thread, read by the watchdog
+        self.aimed: Job[Any] | None = None  # written by the watchdog; the job that an exception is on its way for
+        self.thrown = False  # written by the watchdog: the exception for `aimed` has been set off
+        self.abandoned = False  # written by the watchdog: somebody else has told of the job; end without a word
+        self._outbox = outbox
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self.thread = threading.Thread(target=self._run, name=f"fastq executor {slot}", daemon=True)
+
+    def _run(self) -> None:
+        inbox, slots, slot = self.lane.inbox, self.lane.board.slots, self.slot
+        popleft, outbox, put = inbox.popleft, self._outbox, self._outbox.append
+        while True:
+            try:
+                job = popleft()
+            except IndexError:
+                self.lane.rest(self._gate)
+                continue
+            if job is REFILL:
+                self.lane.call_producer()
+                continue
+            if job is STOP:
+                return
+            slots[slot] = job.id
+            self.current = job
+            error: BaseException | None = None
+            try:
+                try:
+                    value = job.batch.work(job)
+                except BaseException as raised:  # noqa: BLE001 - SystemExit in a job must not end the thread either
+                    error = raised
+                self.current = None
+                if self.aimed is job:
+                    self._absorb()
+            except JobInterrupt as raised:  # it landed between the two lines above
+                self.current = None
+                error = raised if error is None else error
+                self._absorb()
+            if error is not None or value is not None:
+                job.outcome = settle(job, None if error is not None else value, error)
+                error = value = None  # a traceback keeps the frames of `work` and all they hold alive
+            if self.abandoned:
+                return
+            slots[slot] = -job.id
+            put(job)
+            if outbox.asleep:
+                outbox.wake()
+
+    def _absorb(self) -> None:
+        """Stay until the exception has landed here, or was withdrawn because the job had ended."""
+        try:
+            while self.aimed is not None and not self.thrown:
+                time.sleep(0.0005)
+            for _ in range(1000):  # a thrown exception is raised at one of the next jumps backwards
+                pass
+        except JobInterrupt:
+            pass
+        self.aimed, self.thrown = None, False
+
+
+def settle(job: Job[Any], value: object, error: BaseException | None) -> object:
+    """Return the outcome of an attempt from what `work` returned or raised."""
+    if isinstance(error, JobCancelled):
+        return outcome.Release() if job.cancelled is STOPPING else Cancel(str(error) or "cancelled while running")
+    if error is not None:
+        emit("job.failed", level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt, error=f"{type(error).__qualname__}: {error}")
+        return outcome.of_error(job, error)
+    result, problem = outcome.of_value(value)
+    if problem:
+        emit("output.dropped", level=logging.WARNING, id=job.id, kind=job.kind, reason=problem)
+    return result
+
+
+STOPPING: Any = 1
+"""What `job.cancelled` is (a true value) when the process stops rather than somebody having cancelled the job."""

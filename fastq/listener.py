@@ -1,0 +1,77 @@
+"""The only LISTEN of a host: a thread of the supervisor that hands each hint on and keeps nothing.
+
+A notification is a hint to look, never a command: any role of the database may send one. Its payload is a queue's name,
+'@due' (a job was scheduled) or '@cancel' (somebody asked for a cancellation). A lost connection is rebuilt; what was
+missed meanwhile is covered by one look at everything. With FASTQ_POLL_ONLY there is no listener, and the producers poll.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from fastq import db
+from fastq.errors import DatabaseUnavailable
+from fastq.events import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastq.config import Config
+    from fastq.db import Connection
+
+PATIENCE = 5.0
+"""Seconds to wait for a notification before a round trip proves that the connection still lives; River's figure."""
+
+PAUSE = 0.5
+"""Seconds between attempts to connect; the producers poll meanwhile."""
+
+
+class Listener:
+    """The listener's thread; `on_hint` is called in it with each payload, and with '' after a (re)connection."""
+
+    def __init__(self, config: Config, url: str, on_hint: Callable[[str], None]) -> None:
+        self._config = config
+        self._url = url
+        self._on_hint = on_hint
+        self._stopping = threading.Event()
+        self._connection: Connection | None = None
+        self._thread = threading.Thread(target=self._run, name="fastq listener", daemon=True)
+
+    def start(self) -> None:
+        """Begin, unless this host only polls."""
+        if not self._config.poll_only:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End: the socket is shut, so that waiting ends at once."""
+        self._stopping.set()
+        if self._connection is not None:
+            self._connection.cut()
+
+    def watched(self) -> Connection | None:
+        """Return the connection, for the watchdog."""
+        return self._connection
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                config = self._config
+                self._connection = db.connect(self._url, role="listener", schema=config.schema, timeout=config.statement_timeout)
+                self._connection.listen(config.channel)
+                self._on_hint("")  # whatever came while nobody listened
+                self._receive(self._connection)
+            except (db.Error, DatabaseUnavailable) as error:
+                if not self._stopping.is_set():
+                    emit("listener.waits", level=logging.WARNING, error=db.first_line(error))
+                self._stopping.wait(PAUSE)
+
+    def _receive(self, connection: Connection) -> None:
+        while not self._stopping.is_set():
+            quiet = True
+            for hint in connection.notifications(PATIENCE):
+                quiet = False
+                self._on_hint(hint)
+            if quiet and not self._stopping.is_set():
+                connection.execute("select 1")

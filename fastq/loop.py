@@ -1,0 +1,126 @@
+"""Run the jobs of `async def work` on one event loop per worker process, in a thread of its own.
+
+A lane per queue, as for threads, and as many slots as its concurrency. A slot is a coroutine that works jobs one after the
+other until the inbox is empty and then ends: a task per run of jobs, not per job. Whoever puts jobs in starts the slots
+that are free, from inside the loop.
+
+A timeout or a cancellation is a `task.cancel()`, set off by the watchdog through the loop: it lands at the job's next
+await. A coroutine that never awaits holds up every other on the loop; YIELD_EVERY keeps ours from being that one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+from fastq.executor import settle
+from fastq.job import JobCancelled, JobTimeout
+from fastq.lane import REFILL, STOP
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from fastq.job import Job
+    from fastq.lane import Lane, Outbox
+
+YIELD_EVERY = 64
+"""Jobs that a slot works before it lets others run: 64 no-op jobs take about 0.1 ms."""
+
+
+class LoopSlot:
+    """One place on the loop. The watchdog sees it as it sees an executor."""
+
+    def __init__(self, lane: Lane, slot: int) -> None:
+        self.lane = lane
+        self.slot = slot
+        self.current: Job[Any] | None = None  # written by the loop, read by the watchdog
+        self.aimed: Job[Any] | None = None  # written by the loop: the job that was told to end
+        self.reason: type[BaseException] = JobTimeout
+        self.abandoned = False  # written by the watchdog
+        self.task: asyncio.Task[None] | None = None
+
+
+class Loop:
+    """The event loop's thread and the slots of all queues."""
+
+    def __init__(self, lanes: list[Lane], outbox: Outbox) -> None:
+        self.slots = [LoopSlot(lane, slot) for lane in lanes for slot in range(lane.concurrency)]
+        self._outbox = outbox
+        self._loop = asyncio.new_event_loop()
+        self._free = {id(lane): [slot for slot in self.slots if slot.lane is lane] for lane in lanes}
+        self.thread = threading.Thread(target=self._loop.run_forever, name="fastq loop", daemon=True)
+
+    def start_slots(self, lane: Lane) -> None:
+        """Start slots for what is in the lane's inbox; called from the producer's thread."""
+        self._loop.call_soon_threadsafe(self._start_slots, lane)
+
+    def _start_slots(self, lane: Lane) -> None:
+        free = self._free[id(lane)]
+        for _ in range(min(len(free), len(lane.inbox))):
+            slot = free.pop()
+            slot.task = self._loop.create_task(self._work(slot))
+
+    async def _work(self, slot: LoopSlot) -> None:
+        lane, words, put = slot.lane, slot.lane.board.slots, self._outbox.append
+        worked = 0
+        while lane.inbox:
+            job = lane.inbox.popleft()
+            if job is REFILL:
+                lane.call_producer()
+                continue
+            if job is STOP:
+                continue
+            words[slot.slot] = job.id
+            slot.current = job
+            value, error = await self._attempt(slot, job)
+            slot.current = None
+            if error is not None or value is not None:
+                job.outcome = settle(job, value, error)
+            value = error = None
+            if not slot.abandoned:
+                words[slot.slot] = -job.id
+                put(job)
+                if self._outbox.asleep:
+                    self._outbox.wake()
+            slot.abandoned = False
+            worked += 1
+            if worked % YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+        self._free[id(lane)].append(slot)
+        if lane.hungry:
+            lane.hungry = False
+            lane.call_producer()
+
+    async def _attempt(self, slot: LoopSlot, job: Job[Any]) -> tuple[object, BaseException | None]:
+        """Await the user's coroutine; a cancellation of ours becomes the reason it was made for."""
+        try:
+            return await job.batch.work(job), None
+        except asyncio.CancelledError as error:
+            if slot.aimed is not job:
+                return None, error  # the user's own code cancelled itself: a failed attempt
+            return None, slot.reason(str(error) or "told to end")
+        except BaseException as error:  # noqa: BLE001 - nothing that a job raises may end the loop
+            return None, error
+        finally:
+            if slot.aimed is job:
+                slot.aimed = None
+                task = asyncio.current_task()
+                if task is not None:
+                    task.uncancel()
+
+    def throw(self, slot: LoopSlot, job: Job[Any], reason: type[BaseException], message: str) -> None:
+        """Cancel the slot's task if it still works that job; called from the watchdog's thread."""
+        self._loop.call_soon_threadsafe(self._throw, slot, job, reason, message)
+
+    def _throw(self, slot: LoopSlot, job: Job[Any], reason: type[BaseException], message: str) -> None:
+        if slot.current is job and slot.task is not None and slot.aimed is None:
+            slot.aimed, slot.reason = job, reason
+            slot.task.cancel(message)
+
+    def run_in_loop(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Start a coroutine of ours on the loop from another thread."""
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+
+__all__ = ["JobCancelled", "Loop", "LoopSlot"]

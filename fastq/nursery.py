@@ -1,0 +1,32 @@
+"""Preloaded by the fork server: import the app once for all worker processes, then freeze.
+
+Runs at import, in the fork server's only thread, before any fork; that import is the purpose of this module and nothing
+else imports it. What it loads every child shares: `gc.freeze` moves all objects where the collector does not touch them,
+so their pages stay shared. A failure is silent here: the child imports the app again and says what is wrong.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+from setproctitle import setproctitle
+
+import fastq.process  # noqa: F401 - what every child needs
+from fastq import app
+from fastq.config import nursery_settings
+
+setproctitle("fastq: fork server")
+# A service manager signals the whole group, and children die with their parent, which is this process: only the
+# supervisor's closing pipe may end it.
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+gc.disable()  # no holes in pages that will be shared
+with suppress(BaseException):
+    target, app_dir = nursery_settings()
+    if target:
+        app.load(target, Path(app_dir) if app_dir else None)
+gc.collect()
+gc.freeze()
+gc.enable()

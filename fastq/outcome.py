@@ -1,0 +1,123 @@
+"""What an attempt came to, as a value: from the worker's return or exception to what the completer writes.
+
+Made in executor threads (and by the watchdog for a job that it gives up), read by the completer. Plain data, no I/O.
+
+    None      completed, nothing to tell: the common case costs nothing
+    Output    completed, with a value to keep
+    Snooze    run it again later, no attempt spent        (the user's, from job.py)
+    Cancel    end it, with a reason                       (the user's, from job.py)
+    Failed    the attempt failed; `delay` until the next one, None: discard it now
+    Release   hand it back as if it had never been claimed, after `delay` seconds
+
+Texts are capped and cleaned here, once, so that Postgres never refuses a batch because of one of them.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fastq.job import Cancel, Job, Snooze
+
+if TYPE_CHECKING:
+    from fastq.worker import Worker
+
+MAX_TEXT = 16_384
+"""Characters kept of a traceback or message: its first and last half. Ten attempts stay below a TOAST page's patience."""
+
+MAX_OUTPUT = 262_144
+"""Bytes of JSON kept as an output; what is larger belongs into a store of the user's own."""
+
+
+class Output(msgspec.Struct, frozen=True):
+    """A value that the worker returned, as JSON."""
+
+    json: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A failed attempt: the error as a JSON object, and the seconds to wait; None when there is no next attempt."""
+
+    error: str
+    delay: float | None
+
+
+class Release(msgspec.Struct, frozen=True):
+    """A job to hand back without charge."""
+
+    delay: float = 0.0
+
+
+def of_value(value: object) -> tuple[object, str | None]:
+    """Return the outcome of what `work` returned, and what is wrong with the value if it cannot be kept."""
+    if value is None or type(value) is Snooze or type(value) is Cancel:
+        return value, None
+    try:
+        encoded = msgspec.json.encode(value)
+    except Exception as error:  # noqa: BLE001 - any object may come back, and none of them fails a job that is done
+        return None, f"{type(value).__qualname__} is no JSON value: {error}"
+    if len(encoded) > MAX_OUTPUT:
+        return None, f"{len(encoded)} bytes of JSON, {MAX_OUTPUT} are kept at most"
+    return Output(clean(encoded.decode()).replace("\\u0000", "\\ufffd")), None
+
+
+def of_error(job: Job[Any], error: BaseException) -> Failed:
+    """Return the outcome of an exception; the worker says how long to wait."""
+    trace = "".join(traceback.format_exception(type(error), error, _without_ours(error)))
+    return failed(job, f"{type(error).__qualname__}: {error}", trace=trace, cause=error)
+
+
+def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException | None = None) -> Failed:
+    """Return a failure of this attempt; it is the last one if the job's attempts are used up."""
+    if job.attempt >= job.max_attempts:
+        return Failed(error_json(message, trace), None)
+    worker: Worker[Any] | None = getattr(job.batch, "worker", None)
+    delay = 0.0
+    if worker is not None:
+        try:
+            delay = max(0.0, min(float(worker.retry_delay(job.attempt, cause or RuntimeError(message))), MAX_DELAY))
+        except Exception as error:  # noqa: BLE001 - the user's policy must not cost the job
+            trace += f"\nretry_delay failed too, so the default applies: {error!r}"
+            delay = _default_delay(job.attempt)
+    else:
+        delay = _default_delay(job.attempt)
+    return Failed(error_json(message, trace), delay)
+
+
+MAX_DELAY = 366 * 86_400.0
+"""A year, as in retry.py: beyond it is a mistake, and far beyond it no timestamp."""
+
+
+def _default_delay(attempt: int) -> float:
+    from fastq.retry import default_delay
+
+    return default_delay(attempt)
+
+
+def error_json(message: str, trace: str = "") -> str:
+    """Return the JSON object that is kept of a failed attempt; the statement adds attempt and time."""
+    fields = {"error": _capped(message)}
+    if trace:
+        fields["trace"] = _capped(trace)
+    return msgspec.json.encode(fields).decode()
+
+
+def _capped(text: str) -> str:
+    text = clean(text)
+    if len(text) <= MAX_TEXT:
+        return text
+    half = MAX_TEXT // 2
+    return f"{text[:half]}\n... {len(text) - MAX_TEXT} characters left out ...\n{text[-half:]}"
+
+
+def clean(text: str) -> str:
+    """Return the text without what Postgres cannot store: NUL and lone surrogates."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def _without_ours(error: BaseException) -> Any:  # noqa: ANN401 - a traceback or None
+    """Skip our own frame at the top: a trace starts in the user's `work`."""
+    trace = error.__traceback__
+    return trace.tb_next if trace is not None and trace.tb_next is not None else trace

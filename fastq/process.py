@@ -1,0 +1,302 @@
+"""One worker process: put producer, executors, event loop and completer together, watch over them, take them down in order.
+
+Runs in a child of the fork server. The main thread is the watchdog: it listens to the supervisor on a pipe, ticks, and
+decides how the process ends; the work is done by the other threads. The child inherits no connection and no thread.
+
+Ends:
+    stop         stop claiming; hand back what has not started; let running jobs end until FASTQ_SHUTDOWN_TIMEOUT, then cancel
+                 them and hand them back; write what has completed; exit 0
+    kill         hand everything back at once, exit within a second
+    recycle      a thread had to be given up: stop as above, but wait for the other jobs however long they have; exit RECYCLED
+    alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
+                 or the next supervisor gives our jobs back, and nothing of ours may run beside theirs.
+
+It deliberately repairs nothing that a new process repairs: an exception in a thread of ours ends the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import os
+import random
+import select
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from setproctitle import setproctitle
+
+from fastq import app, board, db, log
+from fastq.board import Board
+from fastq.completer import Completer
+from fastq.cursor import Cursor
+from fastq.errors import FastqError
+from fastq.events import emit
+from fastq.executor import Executor
+from fastq.lane import Lane, Outbox
+from fastq.loop import Loop
+from fastq.producer import Feed, Producer
+from fastq.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fastq.config import Config
+    from fastq.db import Connection
+
+TICK = 0.1
+"""Seconds between two looks of the watchdog: how late a timeout can be. 10 a second cost 0.02 % of a core, measured."""
+
+CANCEL_GRACE = 1.0
+"""Seconds that cancelled jobs get to end at a stop before they are handed back regardless."""
+
+FLUSH_TIMEOUT = 5.0
+"""Seconds that completions get to be written at the end: a database that restarts is back within them."""
+
+BOOT_FAILED, RECYCLED, BROKEN = 3, 4, 5
+"""Exit codes that the supervisor tells apart from accidents."""
+
+PR_SET_PDEATHSIG = 1
+GC_THRESHOLD = 50_000
+"""Container objects made between two young collections: a claim makes thousands that all die young. Measured: 700 costs 9 %."""
+
+
+@dataclass
+class Seat:
+    """Everything a child is told: its number in the database, its place on the board, the ends of its pipes."""
+
+    number: int
+    place: int
+    config: Config
+    target: str
+    app_dir: Path | None
+    url: str
+    board_fd: int
+    control_fd: int  # the supervisor's lines: stop, kill, cancel ID ...
+    wake_read: int  # bytes that wake the producer: its own threads and the supervisor write them
+    wake_write: int
+    parent: int  # the supervisor's pid, for messages
+
+
+def main(seat: Seat) -> None:
+    """Be a worker process until told to end; never returns."""
+    _become_child(seat)
+    try:
+        process = Process(seat)
+    except FastqError as error:
+        emit("process.boot_failed", level=40, place=seat.place, error=error)
+        _exit(BOOT_FAILED)
+    except BaseException:  # noqa: BLE001 - whatever the app raises while it is imported
+        sys.excepthook(*sys.exc_info())
+        _exit(BOOT_FAILED)
+    _exit(process.run())
+
+
+def _become_child(seat: Seat) -> None:
+    """Undo what a child must not have of its parent, and die with it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)  # a terminal sends these to the whole group; the supervisor decides
+    faulthandler.enable()
+    faulthandler.register(signal.SIGQUIT, all_threads=True)
+    random.seed()
+    gc.set_threshold(GC_THRESHOLD, 20, 100)
+    log.set_up(seat.config)
+    setproctitle(f"fastq: worker {seat.place + 1}/{seat.config.process_count} starting")
+
+
+def _exit(code: int) -> None:
+    """End without running the app's exit handlers among threads that may be stuck."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(code)
+
+
+class Process:
+    """The parts of one worker process."""
+
+    def __init__(self, seat: Seat) -> None:
+        config = seat.config
+        self.seat, self.config = seat, config
+        registry = app.load(seat.target, seat.app_dir)
+        workers = registry.workers
+        concurrency = config.concurrency
+        self.board = Board(seat.board_fd, list(concurrency.values()), config.process_count, ring_size(config))
+        self.desk = self.board.desk(seat.place)
+        self.desk[board.PROCESS] = seat.number
+        has_async = any(worker.is_async for worker in workers.values())
+        has_sync = any(not worker.is_async for worker in workers.values()) or not has_async
+        self.outbox = Outbox()
+        feeds = []
+        for number, (name, slots) in enumerate(concurrency.items()):
+            cursor = Cursor(self.board, number, name, config.poll_interval)
+            threads = Lane(self.board.lane(seat.place, number, 0), slots, self._wake_producer) if has_sync else None
+            loop_lane = Lane(self.board.lane(seat.place, number, 1), slots, self._wake_producer) if has_async else None
+            feeds.append(Feed(number, cursor, threads, loop_lane))
+        self.feeds = feeds
+        loop_lanes = [feed.loop for feed in feeds if feed.loop is not None]
+        self.loop = Loop(loop_lanes, self.outbox) if loop_lanes else None
+        self.executors = [Executor(lane, slot, self.outbox) for feed in feeds if (lane := feed.threads) for slot in range(lane.concurrency)]
+        self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
+        self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
+        self.watchdog = Watchdog(self.executors, self.loop, self.outbox, config.timeout_grace)
+        self._failed = threading.Event()
+        self._stop_read, self._stop_write = os.pipe()
+
+    def run(self) -> int:
+        """Start the threads, watch until told to end, end; return the exit code."""
+        threading.excepthook = self._thread_broke
+        signal.signal(signal.SIGTERM, lambda *_: os.write(self._stop_write, b"!"))
+        gc.freeze()
+        self.completer.thread.start()
+        for executor in self.executors:
+            executor.thread.start()
+        if self.loop:
+            self.loop.thread.start()
+        self.producer.thread.start()
+        return self._watch()
+
+    def _watch(self) -> int:
+        """Tick, listen to the supervisor; return the exit code when the end has been carried out."""
+        poller = select.poll()
+        for fd in (self.seat.control_fd, self._stop_read):
+            poller.register(fd, select.POLLIN)
+        title_at, pending = 0.0, b""
+        while True:
+            for fd, _ in poller.poll(TICK * 1000):
+                if fd == self._stop_read:
+                    return self._stop(0)
+                lines = os.read(fd, 65_536)
+                if not lines:
+                    return BROKEN  # alone: nobody beats for us any longer
+                *complete, pending = (pending + lines).split(b"\n")
+                for line in complete:
+                    word, *numbers = line.decode().split()
+                    if word == "stop":
+                        return self._stop(0)
+                    if word == "kill":
+                        return self._kill()
+                    self.watchdog.cancel({int(number) for number in numbers})
+            self._tick()
+            if self._failed.is_set():
+                return BROKEN
+            if self.watchdog.given_up:
+                emit("process.recycles", number=self.seat.number, threads=self.watchdog.given_up)
+                return self._stop(RECYCLED)
+            if time.monotonic() - title_at > 1.0:
+                title_at = time.monotonic()
+                self._show_title()
+
+    def _tick(self) -> None:
+        overdue = self.watchdog.tick([part.connection for part in (self.producer, self.completer) if part.connection is not None])
+        self.desk[board.KILL_AFTER] = int(overdue * 1e9) if overdue else 0
+
+    def _stop(self, code: int) -> int:
+        """Take the process down in order; see the module's text."""
+        config = self.config
+        self._title("stopping")
+        self.producer.stopping = True
+        self.producer.wake()
+        self._join(self.producer.thread, config.statement_timeout + 1)
+        self._hand_back([job for feed in self.feeds for lane in feed.lanes for job in lane.drain()])
+        self._await_jobs(None if code == RECYCLED else config.shutdown_timeout)
+        if self.watchdog.executing():
+            self.watchdog.cancel_all()
+            self._await_jobs(CANCEL_GRACE)
+            self._hand_back(self.watchdog.held())
+        self.completer.give_up_at = time.monotonic() + FLUSH_TIMEOUT
+        self.completer.stopping = True
+        self.outbox.wake()
+        self._join(self.completer.thread, FLUSH_TIMEOUT + config.statement_timeout)
+        return code if not self.completer.unwritten else BROKEN
+
+    def _kill(self) -> int:
+        """Hand everything back and leave; what the completer has under way it may finish."""
+        self.producer.stopping = True
+        jobs = [job for feed in self.feeds for lane in feed.lanes for job in lane.drain()]
+        self._hand_back(jobs + self.watchdog.held())
+        self.completer.give_up_at = time.monotonic()
+        self.completer.stopping = True
+        self.outbox.wake()
+        self.completer.thread.join(0.5)
+        return BROKEN if self.watchdog.held() or self.outbox.jobs else 0
+
+    def _await_jobs(self, timeout: float | None) -> None:
+        """Wait until no job executes here, ticking; None: as long as their own timeouts let them."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        poller = select.poll()
+        poller.register(self.seat.control_fd, select.POLLIN)
+        while self.watchdog.executing() and (deadline is None or time.monotonic() < deadline):
+            if poller.poll(10):
+                lines = os.read(self.seat.control_fd, 65_536)
+                if not lines:
+                    _exit(BROKEN)
+                if b"kill" in lines:
+                    _exit(self._kill())
+            self._tick()
+
+    def _hand_back(self, jobs: list[Any]) -> None:
+        """Release jobs without charge; if the database cannot be reached the supervisor does it after our end."""
+        if not jobs:
+            return
+        try:
+            connection = self._connect("process", 2)
+            ids, tokens = sorted(job.id for job in jobs), list({job.batch.token for job in jobs})
+            connection.run("job_release", ids, tokens, self.config.channel)
+            connection.close()
+        except (db.Error, FastqError) as error:
+            emit("jobs.not_handed_back", level=40, count=len(jobs), error=db.first_line(error))
+
+    def _join(self, thread: threading.Thread, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while thread.is_alive() and time.monotonic() < deadline:
+            thread.join(TICK)
+            self._tick()
+
+    def _connect(self, role: str, session: int) -> Connection:
+        config = self.config
+        connection = db.connect(
+            self.seat.url,
+            role=role,
+            schema=config.schema,
+            pinned=not config.poll_only,
+            prepare=not config.poll_only,
+            timeout=config.statement_timeout,
+        )
+        self.desk[board.SESSIONS[session]] = connection.backend_pid
+        return connection
+
+    def _wake_producer(self) -> None:
+        self.producer.wake()
+
+    def _completed(self, count: int) -> None:
+        self.desk[board.ENDED] += count
+
+    def _thread_broke(self, args: threading.ExceptHookArgs) -> None:
+        """Tell of an exception in a thread of ours and end the process: a new one starts clean."""
+        sys.excepthook(args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
+        if args.thread is not None and args.thread.name.startswith("fastq"):
+            self._failed.set()
+
+    def _show_title(self) -> None:
+        busy = self.watchdog.executing()
+        self.desk[board.BUSY] = busy
+        slots = sum(lane.concurrency for feed in self.feeds for lane in feed.lanes)
+        self._title(f"{','.join(self.config.concurrency)} busy {busy}/{slots}")
+
+    def _title(self, text: str) -> None:
+        setproctitle(f"fastq: worker {self.seat.place + 1}/{self.config.process_count} {text}")
+
+
+def ring_size(config: Config) -> int:
+    """Return how many claimed ids a lane must be able to show: four claims may be on their way through a process."""
+    return 4 * config.batch

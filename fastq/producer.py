@@ -1,0 +1,276 @@
+"""Claim jobs in bulk for all executors of a process, decode them, hand them out: one thread per worker process.
+
+A round looks at each queue: is there room, and can a look at the database find something? Then it takes the queue's turn,
+claims, decodes and fills the inbox. Between rounds it sleeps on a pipe, into which write: the supervisor (a notification
+came), the executors (the inbox runs low, or ran dry while there was more to claim) and whoever stops the process.
+
+How much to claim: enough for the executors that rest, and as much again as they will start within FASTQ_PREFETCH seconds
+at the pace of the last rounds. So slow jobs are not hoarded by one process while another idles, and fast ones come by
+the thousand. Two bounds: the board's ring must be able to hold every id, and the args must stay within bytes.
+
+A claim whose answer was lost may have committed: its rows carry our token and nobody has heard of them. On the next
+connection they are handed back first. It deliberately has no fixed cooldown and never claims for a rate of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from array import array
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fastq import board, db
+from fastq.codec import decode
+from fastq.completer import FIRST_PAUSE, LONGEST_PAUSE, Completer
+from fastq.events import emit
+from fastq.outcome import Release, failed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fastq.board import Board
+    from fastq.claimed import Claimed
+    from fastq.config import Config
+    from fastq.cursor import Cursor
+    from fastq.db import Connection
+    from fastq.job import Job
+    from fastq.lane import Lane, Outbox
+    from fastq.loop import Loop
+    from fastq.process import Seat
+    from fastq.worker import Worker
+
+UNKNOWN_DELAY = 10.0
+"""Seconds that a job of a kind unknown here is put off, without charge: another process may know it, and this one must not spin."""
+
+UNKNOWN_TOLD_EVERY = 60.0
+"""Seconds between two reports of the same unknown kind."""
+
+PACE_WEIGHT = 0.5
+"""Share of the newest round in the pace: it follows within three rounds and forgets a hiccup as fast."""
+
+
+class Surroundings(Protocol):
+    """What a producer needs of the process around it."""
+
+    config: Config
+    seat: Seat
+    board: Board
+    desk: memoryview
+    feeds: list[Feed]
+    outbox: Outbox
+    loop: Loop | None
+    completer: Completer
+
+
+class Feed:
+    """What the producer knows of one queue: its cursor, its lanes, its pace."""
+
+    def __init__(self, number: int, cursor: Cursor, threads: Lane | None, loop: Lane | None) -> None:
+        self.number = number
+        self.cursor = cursor
+        self.threads = threads
+        self.loop = loop
+        self.lanes = [lane for lane in (threads, loop) if lane is not None]
+        self.claimed = 0
+        self.pace = 0.0  # jobs started per second
+        self.mean_bytes = 0.0
+        self._measured_at = time.monotonic()
+        self._started = 0
+
+    def waiting(self) -> int:
+        """Count the jobs in the inboxes."""
+        return sum(len(lane.inbox) for lane in self.lanes)
+
+    def prefetch(self, config: Config) -> int:
+        """Return how many jobs to hold ready beyond what the executors can start at once."""
+        now, started = time.monotonic(), self.claimed - self.waiting()
+        if now - self._measured_at > 0.0005:  # noqa: PLR2004 - below half a millisecond a difference of times tells nothing
+            pace = (started - self._started) / (now - self._measured_at)
+            self.pace += PACE_WEIGHT * (pace - self.pace) if pace < self.pace else pace - self.pace
+            self._measured_at, self._started = now, started
+        return min(config.batch, int(self.pace * config.prefetch))
+
+    def free(self) -> int:
+        """Count the executors that rest, and the places on the loop that are free."""
+        resting = self.threads.resting if self.threads else 0
+        if self.loop:
+            resting += max(0, self.loop.concurrency - sum(word > 0 for word in self.loop.board.slots))
+        return resting
+
+
+class Producer:
+    """The producer's thread."""
+
+    def __init__(self, around: Surroundings, workers: Mapping[str, Worker[Any]], connect: Callable[[], Connection]) -> None:
+        self.connection: Connection | None = None  # read by the watchdog
+        self.stopping = False  # written by the main thread
+        self.thread = threading.Thread(target=self._run, name="fastq producer", daemon=True)
+        self._around = around
+        self._config = around.config
+        self._wake_read, self._wake_write = around.seat.wake_read, around.seat.wake_write
+        os.set_blocking(self._wake_write, False)
+        os.set_blocking(self._wake_read, False)
+        self._workers = workers
+        self._desk = around.desk
+        self._feeds = around.feeds
+        self._outbox = around.outbox
+        self._loop = around.loop
+        self._connect = connect
+        self._token = around.seat.number << 32
+        self._claimed = 0
+        self._pause = FIRST_PAUSE
+        self._told: dict[str, float] = {}
+
+    def wake(self) -> None:
+        """Make the producer look; any thread may call this, any number of times."""
+        try:
+            os.write(self._wake_write, b"!")
+        except BlockingIOError:
+            return  # the pipe is full of wake-ups
+
+    def _run(self) -> None:
+        poller = select.poll()
+        poller.register(self._wake_read, select.POLLIN)
+        while not self.stopping:
+            timeout = self._round()
+            if timeout > 0 and poller.poll(timeout * 1000):
+                try:
+                    os.read(self._wake_read, 65_536)
+                except BlockingIOError:
+                    continue
+        if self.connection is not None:
+            self.connection.close()
+
+    def _round(self) -> float:
+        """Look at each queue once; return the seconds to sleep."""
+        try:
+            if self.connection is None:
+                self._reconnect()
+            again = False
+            for feed in self._feeds:
+                again |= self._feed(feed)
+        except (db.Error, db.DatabaseUnavailable) as error:
+            return self._lost(error)
+        self._pause = FIRST_PAUSE
+        return 0.0 if again else min(max(feed.cursor.wait(), 0.001) if feed.free() else self._config.poll_interval for feed in self._feeds)
+
+    def _feed(self, feed: Feed) -> bool:
+        """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
+        prefetch = feed.prefetch(self._config)
+        room = self._room(feed, prefetch)
+        if not room:
+            for lane in feed.lanes:
+                lane.hungry = True  # tell us when you run dry ...
+            return self._room(feed, prefetch) > 0  # ... unless that has just happened
+        if not feed.cursor.due():
+            return False
+        claims = self._claim(feed, room)
+        jobs: list[Job[Any]] = []
+        refused: list[Job[Any]] = []
+        for claimed in claims:
+            good, bad = self._decode(claimed)
+            jobs += good
+            refused += bad
+        if claims:
+            self._hand_out(feed, jobs, refused, prefetch // 2)
+        return bool(claims)
+
+    def _room(self, feed: Feed, prefetch: int) -> int:
+        """Return how many jobs to claim now, 0 for none."""
+        waiting, free = feed.waiting(), feed.free()
+        if waiting > prefetch // 2 and waiting >= free:
+            return 0
+        room = min(free + prefetch - waiting, self._config.batch)
+        # Every id that may still be unwritten must fit the ring, whatever the mix of queues.
+        room = min(room, self._around.board.ring - (self._claimed - self._around.completer.completed))
+        if feed.mean_bytes:
+            room = min(room, max(1, int(self._config.prefetch_bytes / feed.mean_bytes)))
+        return max(0, room)
+
+    def _claim(self, feed: Feed, room: int) -> list[Claimed]:
+        cursor, desk = feed.cursor, self._desk
+        turn = cursor.take_turn(self._config.statement_timeout)
+        try:
+            if not cursor.due():  # another process of this host has just looked
+                return []
+            self._token += 1
+            desk[board.CLAIM_QUEUE], desk[board.CLAIM_AFTER] = feed.number, cursor.lowest()
+            desk[board.CLAIM] = self._token
+            assert self.connection is not None
+            claims = cursor.claim(self.connection, self._token, room)
+        finally:
+            if turn:
+                cursor.end_turn()
+        for claimed in claims:
+            feed.claimed += len(claimed)
+            self._claimed += len(claimed)
+            feed.mean_bytes = len(claimed.args) / len(claimed)
+        return claims
+
+    def _decode(self, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
+        """Make jobs of a claim, and completions of those that cannot run here: args that do not decode fail, unknown kinds wait."""
+        jobs, bad, unknown = decode(claimed, self._workers)
+        for job in bad:
+            error = job.outcome
+            emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, error=error)
+            job.outcome = failed(job, f"ArgsError: {error}")
+        for job in unknown:
+            now = time.monotonic()
+            if now - self._told.get(job.kind, -UNKNOWN_TOLD_EVERY) >= UNKNOWN_TOLD_EVERY:
+                self._told[job.kind] = now
+                emit("kind.unknown", level=logging.WARNING, kind=job.kind, queue=job.queue, id=job.id, put_off=UNKNOWN_DELAY)
+            job.outcome = Release(UNKNOWN_DELAY)
+        return jobs, bad + unknown
+
+    def _hand_out(self, feed: Feed, jobs: list[Job[Any]], refused: list[Job[Any]], low: int) -> None:
+        """Note the ids on the board, then put the jobs into the inbox of their mode, and what was refused into the outbox."""
+        by_lane = self._by_lane(feed, jobs) if jobs else []
+        if refused:
+            feed.lanes[0].board.claimed(_ids(refused))
+        for lane, mine in by_lane:
+            lane.board.claimed(_ids(mine))
+        self._desk[board.CLAIM] = 0  # from here on the rings tell of everything that we hold
+        for lane, mine in by_lane:
+            lane.put(mine, low)
+            if lane is feed.loop and self._loop is not None:
+                self._loop.start_slots(lane)
+        if refused:
+            self._outbox.jobs.extend(refused)
+            self._outbox.wake()
+
+    def _by_lane(self, feed: Feed, jobs: list[Job[Any]]) -> list[tuple[Lane, list[Job[Any]]]]:
+        if feed.loop is None or feed.threads is None:
+            return [(feed.lanes[0], jobs)]
+        sync = [job for job in jobs if not job.batch.worker.is_async]
+        rest = [job for job in jobs if job.batch.worker.is_async]
+        return [(lane, mine) for lane, mine in ((feed.threads, sync), (feed.loop, rest)) if mine]
+
+    def _reconnect(self) -> None:
+        """Open a session; hand back what an unanswered claim took, or nobody would ever hear of it."""
+        self.connection = self._connect()
+        token = self._desk[board.CLAIM]
+        if not token:
+            return
+        name = self._feeds[self._desk[board.CLAIM_QUEUE]].cursor.name
+        rows = self.connection.run("job_of_claim", name, self._desk[board.CLAIM_AFTER], token)
+        ids = [id_ for (id_,) in rows]
+        if ids:
+            self.connection.run("job_release", ids, [token], self._config.channel)
+            emit("claim.handed_back", level=logging.WARNING, count=len(ids))
+        self._desk[board.CLAIM] = 0
+
+    def _lost(self, error: BaseException) -> float:
+        emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=self._pause)
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            connection.close()
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        time.sleep(pause)
+        return 0.001
+
+
+def _ids(jobs: list[Job[Any]]) -> array[int]:
+    return array("q", [job.id for job in jobs])

@@ -1,0 +1,221 @@
+"""Keep this host's processes registered, and give the jobs of dead ones back: one thread of the supervisor, one connection.
+
+The beat keeps all rows of this host alive with one statement; worker processes do not beat for themselves, because a job
+whose C call holds the interpreter lock would then look like a dead host. A row that vanished (the table was restored, the host
+was frozen longer than its time to live) is made again by the next beat.
+
+When a child has died, in this order, each step before the next:
+    1. its database sessions are ended, and awaited: a claim or completion on its way is now committed, or never will be
+    2. its ids are read from the board, with what had started and what was executing; the unanswered claim is looked for
+    3. one statement gives the jobs back, and charges an attempt only to those that had started
+    4. its row goes
+Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from fastq import board as words
+from fastq import db
+from fastq.errors import DatabaseUnavailable
+from fastq.events import emit
+from fastq.outcome import error_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastq.board import Board
+    from fastq.config import Config
+    from fastq.db import Connection
+
+NUMBERS = 64
+"""Process numbers that one call takes: the increment of the sequence fastq.process_number."""
+
+SESSION_END_TIMEOUT = 2_000
+"""Milliseconds to wait for the sessions of a dead child: a backend notices at its next query or wait."""
+
+PAUSE = 0.2
+"""Seconds between attempts while the database is away."""
+
+STOP_TIMEOUT = 10.0
+"""Seconds that recoveries get at the end of the supervisor."""
+
+
+class Registrar:
+    """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
+
+    def __init__(self, config: Config, url: str, board: Board, cancel: Callable[[dict[int, list[int]]], None]) -> None:
+        self.identity = f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._config = config
+        self._url = url
+        self._board = board
+        self._cancel = cancel
+        self._numbers: deque[int] = deque()
+        self._pids: dict[int, int] = {}  # of living children by number; changed under the lock
+        self._dead: deque[tuple[int, int, int, int]] = deque()  # number, pid, code, and the copy's place in _evidence
+        self._evidence: dict[int, dict[str, object]] = {}
+        self._lock = threading.Lock()
+        self._wakeup = threading.Event()
+        self._stop_at: float | None = None
+        self._connection: Connection | None = None
+        self._thread = threading.Thread(target=self._run, name="fastq registrar", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def take_number(self) -> int | None:
+        """Take a number for a new process; None until the database has given some. It is registered before its child starts."""
+        with self._lock:
+            if not self._numbers:
+                self._wakeup.set()
+                return None
+            return self._numbers.popleft()
+
+    def add(self, number: int, pid: int) -> None:
+        """Beat for a new child from now on."""
+        with self._lock:
+            self._pids[number] = pid
+        self._wakeup.set()
+
+    def recover(self, number: int, place: int, pid: int, code: int) -> None:
+        """Give back what a dead child held: read the board now, before somebody else sits down there; write soon."""
+        ids: list[int] = []
+        started: set[int] = set()
+        executing: set[int] = set()
+        for queue in range(len(self._board.concurrency)):
+            for mode in range(words.MODES):
+                held = self._board.lane(place, queue, mode).outstanding()
+                ids += held[0]
+                started |= held[1]
+                executing |= held[2]
+        desk = self._board.desk(place)
+        queue_names = list(self._config.concurrency)
+        self._evidence[number] = {
+            "ids": sorted(ids),
+            "started": sorted(started),
+            "executing": sorted(executing),
+            "claim": desk[words.CLAIM],
+            "after": desk[words.CLAIM_AFTER],
+            "queue": queue_names[desk[words.CLAIM_QUEUE]],
+            "sessions": [desk[at] for at in words.SESSIONS if desk[at]],
+        }
+        with self._lock:
+            self._pids.pop(number, None)
+        self._dead.append((number, pid, code, place))
+        self._wakeup.set()
+
+    def beat_now(self) -> None:
+        """Beat at once: a cancellation waits in its answer."""
+        self._wakeup.set()
+
+    def stop(self) -> bool:
+        """End after all recoveries; False if some could not be made in time (the leader of another host makes them)."""
+        self._stop_at = time.monotonic() + STOP_TIMEOUT
+        self._wakeup.set()
+        self._thread.join(STOP_TIMEOUT + self._config.statement_timeout)
+        return not self._dead
+
+    def watched(self) -> Connection | None:
+        """Return the connection, for the watchdog."""
+        return self._connection
+
+    def _run(self) -> None:
+        next_beat = 0.0
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = self._connect()
+                self._recover_all(self._connection)
+                if not self._numbers:
+                    self._take_numbers(self._connection)
+                if self._stop_at is not None:
+                    return
+                self._beat(self._connection)
+                next_beat = time.monotonic() + self._config.beat_interval
+            except (db.Error, DatabaseUnavailable) as error:
+                emit("registrar.waits", level=logging.WARNING, error=db.first_line(error))
+                self._drop()
+                if self._stop_at is not None and time.monotonic() > self._stop_at:
+                    return
+                time.sleep(PAUSE)
+                continue
+            self._wakeup.wait(max(0.0, next_beat - time.monotonic()))
+            self._wakeup.clear()
+
+    def _take_numbers(self, connection: Connection) -> None:
+        (first,) = connection.run_one("process_take_numbers")
+        with self._lock:
+            self._numbers.extend(range(first, first + NUMBERS))
+
+    def _beat(self, connection: Connection) -> None:
+        with self._lock:
+            pids = dict(self._pids)
+            if self._numbers:
+                pids.setdefault(self._numbers[0], os.getpid())  # registered before its child claims anything
+        cancelled: dict[int, list[int]] = {}
+        config = self._config
+        for id_, number in connection.run(
+            "process_beat", list(pids), list(pids.values()), socket.gethostname(), self.identity, ",".join(config.concurrency), config.process_ttl
+        ):
+            cancelled.setdefault(number, []).append(id_)
+        if cancelled:
+            self._cancel(cancelled)
+
+    def _recover_all(self, connection: Connection) -> None:
+        while self._dead:
+            number, pid, code, _ = self._dead[0]
+            evidence = self._evidence[number]
+            self._recover_one(connection, number, pid, code, evidence)
+            self._dead.popleft()
+            del self._evidence[number]
+
+    def _recover_one(self, connection: Connection, number: int, pid: int, code: int, evidence: dict[str, object]) -> None:
+        began = time.monotonic()
+        if evidence["sessions"] and not self._config.poll_only:  # through a pooler the pids are somebody else's
+            connection.run("session_end", evidence["sessions"], SESSION_END_TIMEOUT)
+        again, ended, _ = connection.run_one(
+            "job_recover",
+            evidence["ids"],
+            evidence["claim"],
+            evidence["after"],
+            evidence["queue"],
+            evidence["started"],
+            evidence["executing"],
+            self._config.max_crashes,
+            number,
+            self._config.channel,
+            error_json(f"the process {pid} that executed the job died ({_cause(code)})"),
+        )
+        connection.run("process_end", [number])
+        if again or ended:
+            took = time.monotonic() - began
+            emit("jobs.recovered", level=logging.WARNING, pid=pid, again=again, ended=ended, took=round(took, 4))
+
+    def _connect(self) -> Connection:
+        config = self._config
+        return db.connect(
+            self._url,
+            role="registrar",
+            schema=config.schema,
+            pinned=not config.poll_only,
+            prepare=not config.poll_only,
+            timeout=config.statement_timeout,
+        )
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+def _cause(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,6 @@
+-- what: the jobs that a claim took whose answer never came.
+-- called by: producer, on a new connection. $1 queue, $2 seq below everything that the claim could take, $3 the claim.
+-- index: job_ready, one range per priority.
+-- locks: none.
+select id from fastq.job
+where queue = $1::text and priority between 1 and 4 and seq > $2::bigint and state = 'running' and claim = $3::bigint

@@ -1,0 +1,215 @@
+"""Start worker processes, see them die, start others; hear signals; nothing else. The parent of everything on a host.
+
+Main thread: one loop over the children's sentinels and a signal pipe. It never talks to the database, so no outage there
+can make it deaf; the threads that do are `Registrar` (beat, recovery of dead children's jobs), `Listener` and `Maintainer`.
+It never forks itself (children.py), so it may own them.
+
+A child that dies: its jobs go to the registrar at once (milliseconds, not a time to live), and a new child with a new number
+takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.
+
+Signals: the first SIGTERM or SIGINT stops in order, the second kills within a second. Handlers only write a byte.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from setproctitle import setproctitle
+
+from fastq import board as words
+from fastq.board import Board
+from fastq.children import Child, Nursery
+from fastq.config import tell_nursery
+from fastq.events import emit
+from fastq.listener import Listener
+from fastq.maintainer import Maintainer
+from fastq.process import BOOT_FAILED, RECYCLED, ring_size
+from fastq.registrar import Registrar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fastq.config import Config
+
+YOUNG = 10.0
+"""Seconds of life below which a death counts as failing to start: an import and a connection take about one."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before a child that died young is replaced, doubling."""
+
+KILL_TIMEOUT = 1.0
+"""Seconds between asking children to leave at once and SIGKILL."""
+
+STOP_MARGIN = 15.0
+"""Seconds beyond the jobs' own time that a stopping child gets: cancelling, handing back, writing completions."""
+
+TICK = 0.5
+"""Seconds between looks at what no descriptor tells: overdue children, pauses that have ended."""
+
+
+class Supervisor:
+    """The supervisor of one host's worker processes for one app."""
+
+    def __init__(self, config: Config, app: str, url: str, app_dir: Path | None = None) -> None:
+        self._config = config
+        self._count = config.process_count
+        self._board = Board.make(list(config.concurrency.values()), self._count, ring_size(config))
+        tell_nursery(app, str(app_dir or ""))
+        self._nursery = Nursery(config, app, app_dir, url, self._board)
+        self._registrar = Registrar(config, url, self._board, self._cancel)
+        self._listener = Listener(config, url, self._wake)
+        self._maintainer = Maintainer(config, url, self._registrar.identity)
+        self._children: dict[int, Child] = {}  # by place
+        self._respawn_at: dict[int, float] = dict.fromkeys(range(self._count), 0.0)  # by place
+        self._pauses: dict[int, float] = {}
+        self._failure: str | None = None
+        self._signals = 0
+        self._kill_at: float | None = None
+        self._app = app
+
+    def run(self) -> int:
+        """Supervise until stopped; return 0 after a stop in order, 1 if something had to be killed or could not start."""
+        setproctitle(f"fastq: supervisor {self._app}")
+        self._selector = selectors.DefaultSelector()
+        read, self._signal_pipe = os.pipe()
+        os.set_blocking(self._signal_pipe, False)
+        self._selector.register(read, selectors.EVENT_READ, "signal")
+        old = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            self._registrar.start()
+            self._listener.start()
+            self._maintainer.start()
+            while self._children or not self._signals:
+                self._spawn()
+                self._wait(read)
+                if self._failure and not self._children:
+                    break
+            return self._end()
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
+
+    def _signalled(self, number: int, _: object) -> None:
+        try:
+            os.write(self._signal_pipe, bytes([number]))
+        except BlockingIOError:
+            return
+
+    def _spawn(self) -> None:
+        """Fill the empty places whose pause is over."""
+        if self._signals or self._failure:
+            return
+        now = time.monotonic()
+        for place, at in list(self._respawn_at.items()):
+            if now >= at:
+                number = self._registrar.take_number()
+                if number is None:
+                    return  # the database has not answered yet
+                del self._respawn_at[place]
+                self._board.clear(place)
+                child = self._nursery.start(number, place)
+                self._children[place] = child
+                self._registrar.add(child.number, child.pid)
+                self._selector.register(child.sentinel, selectors.EVENT_READ, child)
+                emit("process.started", level=logging.DEBUG, number=number, pid=child.pid, place=place + 1)
+
+    def _wait(self, signal_read: int) -> None:
+        """Wait for a signal, a death or the tick, and act."""
+        for key, _ in self._selector.select(0.02 if self._respawn_at and not self._signals else TICK):
+            if key.data == "signal":
+                for _number in os.read(signal_read, 64):
+                    self._stop()
+            else:
+                self._buried(key.data)
+        now = time.monotonic()
+        if self._kill_at is not None and now >= self._kill_at:
+            for child in self._children.values():
+                emit("process.killed", level=logging.WARNING, pid=child.pid, reason="did not stop in time")
+                child.kill()
+            self._kill_at = now + KILL_TIMEOUT
+        for child in self._children.values():
+            overdue = self._board.desk(child.place)[words.KILL_AFTER]
+            if overdue and now * 1e9 > overdue:
+                emit("process.killed", level=logging.WARNING, pid=child.pid, reason="a job holds the interpreter beyond its timeout")
+                child.kill()
+
+    def _buried(self, child: Child) -> None:
+        """Handle the death of a child: its jobs first, then its place."""
+        self._selector.unregister(child.sentinel)
+        pid, code = child.pid, child.reap()
+        del self._children[child.place]
+        self._registrar.recover(child.number, child.place, pid, code)
+        if self._signals:
+            self._failure = self._failure or (f"exit code {code}" if code else None)
+            return
+        lived, worked = time.monotonic() - child.started_at, self._board.desk(child.place)[words.ENDED]
+        if code == BOOT_FAILED:
+            self._failure = "a worker process could not start"
+            self._stop_children("stop")
+            return
+        if code not in (0, RECYCLED):
+            hint = " (out of memory?)" if code == -signal.SIGKILL else ""
+            emit("process.died", level=logging.WARNING, pid=pid, code=code, lived=round(lived, 1), hint=hint.strip() or None)
+        pause = 0.0
+        if lived < YOUNG and code != RECYCLED and not worked:  # who has completed a job was killed by it, not by its start
+            crashes = self._pauses.get(child.place, 0.0)
+            pause = min(max(crashes * 2, FIRST_PAUSE), LONGEST_PAUSE) if crashes or code > 0 else 0.0
+            self._pauses[child.place] = pause or FIRST_PAUSE / 4
+        else:
+            self._pauses.pop(child.place, None)
+        self._respawn_at[child.place] = time.monotonic() + pause
+
+    def _stop(self) -> None:
+        """React to a signal: stop in order the first time, kill the second."""
+        self._signals += 1
+        if self._signals == 1:
+            emit("supervisor.stops", timeout=self._config.shutdown_timeout)
+            self._stop_children("stop")
+            self._kill_at = time.monotonic() + self._config.shutdown_timeout + STOP_MARGIN
+        else:
+            emit("supervisor.kills", level=logging.WARNING)
+            self._stop_children("kill")
+            self._kill_at = time.monotonic() + KILL_TIMEOUT
+        self._respawn_at.clear()
+        self._maintainer.stop()
+
+    def _stop_children(self, word: str) -> None:
+        for child in self._children.values():
+            child.tell(word)
+
+    def _wake(self, hint: str) -> None:
+        """Make producers look: a notification came. Called by the listener's thread."""
+        if hint == "@due":
+            self._maintainer.wake()
+            return
+        if hint == "@cancel":
+            self._registrar.beat_now()
+            return
+        for queue, name in enumerate(self._config.concurrency):
+            if hint in ("", name):
+                self._board.cursor(queue)[words.WAKES] += 1
+        for child in list(self._children.values()):
+            child.wake()
+
+    def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
+        """Tell children which of their jobs were cancelled. Called by the registrar's thread."""
+        for child in list(self._children.values()):
+            if ids := ids_by_number.get(child.number):
+                child.tell(f"cancel {' '.join(map(str, ids))}")
+
+    def _end(self) -> int:
+        self._maintainer.stop()
+        self._listener.stop()
+        self._nursery.close()
+        self._maintainer.join()
+        recovered = self._registrar.stop()
+        if self._failure:
+            emit("supervisor.failed", level=logging.ERROR, reason=self._failure)
+        else:
+            emit("supervisor.stopped")
+        return 0 if recovered and not self._failure else 1
