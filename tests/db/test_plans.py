@@ -149,6 +149,8 @@ def test_a_claim_touches_no_more_pages_after_100_000_finished_jobs_though_an_old
         frontier = jobs[-1].seq
         connection.run("job_complete", [job.id for job in jobs], [CLAIM])
     last, _ = pages_of_a_claim(frontier)
+    from_the_left_edge, _ = pages_of_a_claim(0)
     other.execute("rollback")
 
     assert last <= 1.25 * first, f"{first} pages at first, {last} now"
+    assert from_the_left_edge > 5 * first, "the snapshot kept nothing, so this test showed nothing"
