@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any
+from typing import Any, LiteralString, cast
 
 from fastq import pool
 from fastq.errors import OptionError
@@ -24,7 +24,7 @@ SYNC = "a psycopg, SQLAlchemy or Django connection, or a SQLAlchemy session"
 ASYNC = "a psycopg AsyncConnection, an asyncpg connection, or an AsyncConnection or AsyncSession of SQLAlchemy"
 
 
-def run(conn: Any, text: str, parameters: tuple[object, ...]) -> Rows:
+def run(conn: Any, text: LiteralString, parameters: tuple[object, ...]) -> Rows:
     """Run a statement in the transaction of a connection or session."""
     library = library_of(conn)
     if library == "psycopg":
@@ -41,7 +41,7 @@ def run(conn: Any, text: str, parameters: tuple[object, ...]) -> Rows:
     raise _unknown(conn, SYNC, "AsyncClient" if library in _ASYNC_ONLY else "")
 
 
-async def run_async(conn: Any, text: str, parameters: tuple[object, ...]) -> Rows:
+async def run_async(conn: Any, text: LiteralString, parameters: tuple[object, ...]) -> Rows:
     """Run a statement in the transaction of an asynchronous connection or session."""
     library = library_of(conn)
     if library == "psycopg async":
@@ -92,9 +92,9 @@ async def copy_async(conn: Any, schema: str, columns: list[str], blocks: Iterato
         raise _unknown(conn, ASYNC, "Client" if driver else "")
 
 
-def copy_statement(schema: str, columns: list[str]) -> str:
-    """Return the COPY; the names are the configuration's and our own."""
-    return f'copy "{schema}".job ({", ".join(columns)}) from stdin'
+def copy_statement(schema: str, columns: list[str]) -> LiteralString:
+    """Return the COPY; the names are the configuration's, which has checked them, and our own."""
+    return cast("LiteralString", f'copy "{schema}".job ({", ".join(columns)}) from stdin')
 
 
 def library_of(conn: Any) -> str:
@@ -107,7 +107,7 @@ def library_of(conn: Any) -> str:
 def _library_of_type(cls: type) -> str:
     for base in cls.__mro__:
         module, name = base.__module__, base.__qualname__
-        if module.startswith("psycopg.") and name in ("Connection", "AsyncConnection"):
+        if module.partition(".")[0] == "psycopg" and name in ("Connection", "AsyncConnection"):
             return "psycopg" if name == "Connection" else "psycopg async"
         if module.startswith("sqlalchemy.ext.asyncio."):
             return "sqlalchemy async" if name in _SQLALCHEMY_ASYNC else ""
