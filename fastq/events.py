@@ -26,7 +26,7 @@ LOGGER = logging.getLogger("fastq")
 MAX_VALUE = 2_000
 """Characters of one value in a line: a guess at what a person still reads. Subscribers and JSON get all of it."""
 
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,12 @@ def written(value: object) -> str:
         text = text[:MAX_VALUE] + "..."
     if text and text.isprintable() and not any(mark in text for mark in ' "=\\'):
         return text
-    return f'"{escaped(text)}"'
+    return '"' + escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def escaped(text: str) -> str:
     r"""Write what is not printable (line ends, escape sequences, marks that turn the direction of text) as \n or \xNN."""
-    return "".join(_ESCAPES.get(mark) or (mark if mark.isprintable() else _hex(ord(mark))) for mark in text)
+    return "".join(_NAMED.get(mark) or (mark if mark.isprintable() else _hex(ord(mark))) for mark in text)
 
 
 def _hex(point: int) -> str:

@@ -29,7 +29,6 @@ class Database:
 
     url: str
     embedded: Path | None = None
-    version: int = 0
 
     def describe(self, connection: Connection) -> str:
         """Say which database it is, without a password; for the embedded one how to look into it."""
@@ -56,9 +55,9 @@ def found(config: Config, *, create: bool = False) -> Iterator[Database]:
     from fastq import embedded  # noqa: PLC0415 - only where it is used
 
     if create and not (folder / "data").exists():
-        note(f"no database is configured: making an embedded Postgres in {folder}, for development (FASTQ_DATABASE_URL names a real one)")
+        note(f"no database is configured (FASTQ_DATABASE_URL): making an embedded Postgres in {folder}, for development")
     with embedded.start(folder) as server:
-        yield Database(server.url, server.folder, server.version)
+        yield Database(server.url, server.folder)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastq import app
-from fastq.cli import settings
+from fastq.cli import run, settings
 from fastq.cli.database import found
 from fastq.cli.output import note
 from fastq.migrate import migrate
@@ -28,7 +28,6 @@ from fastq.migrate import migrate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HELP = "run with everything a developer needs: database, migration, reload when the code changes"
 EPILOG = """\
 examples:
   fastq dev app.jobs:registry                 embedded Postgres in .fastq/postgres unless FASTQ_DATABASE_URL is set
@@ -54,7 +53,6 @@ IGNORED = {"node_modules", "venv", "site-packages", "__pycache__"}
 """Folders that hold no code of the user's, besides those whose name begins with a dot."""
 
 
-
 class _Stop:
     """Count the signals that asked for the end; the handler writes, the loops read."""
 
@@ -62,13 +60,18 @@ class _Stop:
         self.asked = threading.Event()
         self.count = 0
 
-    def __call__(self, number: int, frame: object) -> None:
+    def __call__(self, _number: int, _frame: object) -> None:
         self.count += 1
         self.asked.set()
 
 
-def main(options: argparse.Namespace, argv: list[str]) -> int:
-    """Run until stopped; `argv` is the command line after `dev`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments: those of `run`."""
+    run.add_arguments(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run until stopped."""
     config = settings.load(options)
     app.split(options.target)  # a target that is written wrongly does not get better by waiting
     directory = app.insert(options.app_dir)
@@ -79,7 +82,7 @@ def main(options: argparse.Namespace, argv: list[str]) -> int:
         stop = _Stop()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)
-        return _run([sys.executable, "-m", "fastq", "run", *argv], directory, config.shutdown_timeout + GRACE, stop)
+        return _run([sys.executable, "-m", "fastq", "run", *options.argv], directory, config.shutdown_timeout + GRACE, stop)
 
 
 def _run(command: list[str], directory: Path, patience: float, stop: _Stop) -> int:

@@ -17,7 +17,6 @@ from fastq.job import State
 if TYPE_CHECKING:
     from fastq.db import Connection
 
-HELP = "list, show, retry, cancel and delete jobs"
 EPILOG = """\
 examples:
   fastq jobs list --state discarded --kind sort
@@ -63,7 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     raw = argparse.RawDescriptionHelpFormatter
     listing = actions.add_parser("list", help="show jobs, newest first", epilog=LIST_EPILOG, formatter_class=raw)
     states = [state.value for state in State]
-    listing.add_argument("--state", action="append", choices=states, default=[], help="only these; may be repeated", metavar="STATE")
+    listing.add_argument(
+        "--state", action="append", choices=states, default=[], help="only these; may be repeated", metavar="STATE"
+    )
     listing.add_argument("--kind", help="only this kind")
     listing.add_argument("--queue", help="only this queue")
     listing.add_argument("--tag", help="only with this tag")
@@ -80,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Do what was asked."""
-    config = settings.load(options, only_database=True)
+    config = settings.load(options)
     with opened(config) as connection:
         if options.action == "list":
             return _list(connection, options)
@@ -123,15 +124,32 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
         return 0
     job = detail.job
     running = f"{detail.host} (pid {detail.pid})" if detail.host else None
-    moments = [("enqueued", job.created_at), ("due", job.scheduled_at), ("started", job.attempted_at), ("ended", job.finalized_at)]
-    output.fields([
-        ("id", job.id), ("kind", job.kind), ("state", job.state.value + (", asked to end" if detail.cancel_requested else "")),
-        ("queue", job.queue), ("priority", job.priority), ("attempt", f"{job.attempt} of {job.max_attempts}"),
-        *((name, f"{moment:%Y-%m-%d %H:%M:%S} UTC ({output.ago(moment)})") for name, moment in moments if moment),
-        ("runs on", running), ("crashes", detail.crashes or None), ("tags", job.tags), ("args", detail.args), ("output", detail.output),
-    ])
+    moments = [
+        ("enqueued", job.created_at),
+        ("due", job.scheduled_at),
+        ("started", job.attempted_at),
+        ("ended", job.finalized_at),
+    ]
+    output.fields(
+        [
+            ("id", job.id),
+            ("kind", job.kind),
+            ("state", job.state.value + (", asked to end" if detail.cancel_requested else "")),
+            ("queue", job.queue),
+            ("priority", job.priority),
+            ("attempt", f"{job.attempt} of {job.max_attempts}"),
+            *((name, f"{moment:%Y-%m-%d %H:%M:%S} UTC ({output.ago(moment)})") for name, moment in moments if moment),
+            ("runs on", running),
+            ("crashes", detail.crashes or None),
+            ("tags", job.tags),
+            ("args", detail.args),
+            ("output", detail.output),
+        ]
+    )
     for error in detail.errors:
-        output.block(f"attempt {error.get('attempt', '?')}, {error.get('at', '?')}", str(error.get("trace") or error.get("error", "")))
+        output.block(
+            f"attempt {error.get('attempt', '?')}, {error.get('at', '?')}", str(error.get("trace") or error.get("error", ""))
+        )
     return 0
 
 

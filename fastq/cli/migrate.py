@@ -8,7 +8,6 @@ from fastq import migrate
 from fastq.cli import output, settings
 from fastq.cli.database import found
 
-HELP = "create or update fastq's tables"
 EPILOG = """\
 examples:
   fastq migrate --database postgresql://owner@db/app

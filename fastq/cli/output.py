@@ -57,7 +57,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, err: bool
     """Print a table; numbers stand to the right."""
     stream = sys.stderr if err else sys.stdout
     cells = [[_cell(value) for value in row] for row in rows]
-    numeric = [all(isinstance(row[place], int) for row in rows) for place in range(len(columns))] if isinstance(rows, list) else []
+    numeric = (
+        [all(isinstance(row[place], int) for row in rows) for place in range(len(columns))] if isinstance(rows, list) else []
+    )
     right = [bool(numeric) and numeric[place] for place in range(len(columns))]
     if stream.isatty():
         _rich_table(columns, cells, right, err=err)
@@ -124,3 +126,10 @@ def fields(pairs: Iterable[tuple[str, Any]]) -> None:
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         out(f"{name:{width}s}  {_cell(value)}")
+
+
+def block(title: str, text: str) -> None:
+    """Print a text of several lines below its title."""
+    out(f"\n{escaped(title)}")
+    for line in text.splitlines():
+        out(f"    {escaped(line)}")

@@ -8,7 +8,6 @@ from fastq import admin
 from fastq.cli import output, settings
 from fastq.cli.database import opened
 
-HELP = "list, pause and resume queues"
 EPILOG = """\
 examples:
   fastq queues list

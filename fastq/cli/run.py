@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastq import __version__, admin, app, log
+from fastq import admin, app, log
 from fastq.cli import settings
 from fastq.cli.database import Database, found
 from fastq.cli.output import note, plural, table
+from fastq.cli.version import program_version
 from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
 from fastq.migrate import current_version, migrate
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from fastq.db import Connection
     from fastq.worker import Registry, Worker
 
-HELP = "work jobs: a supervisor and its worker processes"
 EPILOG = """\
 examples:
   fastq run app.jobs:registry                                    one process per core, the queue 'default'
@@ -34,10 +34,9 @@ exit codes: 0 stopped as asked, 1 failed (processes keep crashing ...), 2 usage 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `run`, which `dev` takes too."""
+    parser.usage = f"{parser.prog} TARGET [--procs N] [--queue NAME[=CONCURRENCY]] [--database URL] [any setting below]"
     parser.add_argument("target", metavar="TARGET", help="your registry, as MODULE:ATTRIBUTE, such as app.jobs:registry")
-    parser.add_argument(
-        "--app-dir", type=Path, metavar="FOLDER", help="where to import it from [default: the current directory]"
-    )
+    parser.add_argument("--app-dir", type=Path, metavar="FOLDER", help="where to import it from [default: the current directory]")
     settings.add_all(parser)
 
 
@@ -56,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
             connection.close()
         from fastq.supervisor import Supervisor  # noqa: PLC0415 - not before the errors above had their chance
 
-        return Supervisor(config, options.target, database.url).run()
+        return Supervisor(config, options.target, database.url, options.app_dir).run()
 
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:
@@ -67,7 +66,7 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
     threads = ", ".join(f"{name} x{count}" for name, count in queues.items())
     rows = admin.list_queues(connection)
     lines = {
-        "fastq": f"{__version__}, codec {codec.in_use()}",
+        "fastq": f"{program_version()}, codec {codec.in_use()}",
         "app": f"{target}, {plural(len(registry.workers), 'kind')}",
         "database": database.describe(connection),
         "schema": f"{config.schema}, version {current_version(connection)}",
@@ -104,8 +103,6 @@ def _queue(worker: Worker[Any]) -> str:
 
 def _waiting(rows: list[admin.QueueRow]) -> list[str]:
     """Count what there is to do, over all queues."""
-    counts = {
-        state: sum(getattr(row, state) for row in rows) for state in ("available", "running", "retryable", "scheduled")
-    }
+    counts = {state: sum(getattr(row, state) for row in rows) for state in ("available", "running", "retryable", "scheduled")}
     most = {state: "at least " if count >= admin.COUNT else "" for state, count in counts.items()}
     return [f"{most[state]}{count:,} {state}" for state, count in counts.items() if count]

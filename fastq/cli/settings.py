@@ -46,7 +46,9 @@ def reference() -> str:
         meta = setting.metadata
         text = f"{meta['help']}. Allowed: {meta['allowed']}." + (f" Why: {meta['why']}." if meta["why"] else "")
         blocks.append(f"{head}\n{textwrap.indent(textwrap.fill(text, 92), '    ')}")
-    intro = "Each setting is a flag of `fastq run` and a variable; a flag that is given wins, then the variable, then the default."
+    intro = (
+        "Each setting is a flag of `fastq run` and a variable; a flag that is given wins, then the variable, then the default."
+    )
     return f"{intro}\n\n" + "\n\n".join(blocks)
 
 
@@ -86,9 +88,7 @@ def _metavar(setting: Field[Any]) -> str:
 
 def _default(setting: Field[Any]) -> str:
     if setting.default is MISSING:
-        return "default"  # the queue of that name
+        return "the queue default"
     if isinstance(setting.default, bool):
         return "on" if setting.default else "off"
     return f"{setting.default:g}" if isinstance(setting.default, float) else str(setting.default)
-
-

@@ -12,7 +12,6 @@ from fastq.cli.database import found
 from fastq.errors import FastqError
 from fastq.migrate import current_version
 
-HELP = "show the versions of everything that matters"
 EPILOG = """\
 examples:
   fastq version            what a bug report should hold

@@ -1,0 +1,138 @@
+"""The command line: `fastq COMMAND ...`. Each command is a module of this package; only the one that is named is imported.
+
+A command module has `EPILOG` (examples, for its help), `add_arguments(parser)` and `main(options) -> exit code`. What it
+raises on purpose becomes one line on stderr and an exit code here; everything else is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import NoReturn
+
+from fastq.cli.output import masked, note, out
+from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, MigrationError, OptionError, RegistryError, UnknownKind
+
+OK, FAILED, USAGE, NO_DATABASE, INTERRUPTED = 0, 1, 2, 3, 130
+
+COMMANDS = {
+    "run": "work jobs: a supervisor and its worker processes",
+    "dev": "the same for developers: database, migration, reload when the code changes",
+    "migrate": "create or update fastq's tables",
+    "enqueue": "enqueue a job by hand",
+    "jobs": "list, show, retry, cancel and delete jobs",
+    "queues": "list, pause and resume queues",
+    "bench": "measure what fastq does on this machine",
+    "version": "show the versions of everything that matters",
+    "help": "show the help of a command; `fastq help settings` lists every setting",
+}
+
+HELP = """\
+fastq: a job queue for Python on Postgres.
+
+usage: fastq COMMAND ...        (fastq COMMAND --help tells more, with examples)
+
+{commands}
+
+start here:
+  fastq dev app.jobs:registry                        work your jobs, on a Postgres that it brings along
+  fastq enqueue sort '{{"strings": ["b", "a"]}}'       in another terminal
+  fastq jobs list
+
+The database: --database URL, or FASTQ_DATABASE_URL. Without both an embedded Postgres in .fastq/postgres is used, which is
+for development.
+exit codes: 0 done, 1 failed, 2 usage or setting, 3 no database or not migrated, 130 interrupted
+"""
+
+HINT = "is the server running? --database or FASTQ_DATABASE_URL names it; without both an embedded Postgres is used"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    name = words[0] if words else "help"
+    aliases = {"-h": "help", "--help": "help", "-V": "version", "--version": "version"}
+    name, rest = aliases.get(name, name), words[1:]
+    try:
+        if name == "help":
+            return _help(rest)
+        if name not in COMMANDS:
+            return _unknown(name)
+        if name == "bench":
+            return int(importlib.import_module("fastq.bench").main(rest) or 0)
+        command = _command(name)
+        options = _parser(name, command).parse_args(rest)
+        options.argv = rest
+        return int(command.main(options))
+    except KeyboardInterrupt:
+        note("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stderr.close()
+        return OK
+    except FastqError as error:
+        return _failed(error)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Say what is wrong first and in our words, and where the help is."""
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with the code for usage."""
+        note(f"{self.prog}: {message}; see {self.prog} --help")
+        raise SystemExit(USAGE)
+
+
+def _command(name: str) -> ModuleType:
+    return importlib.import_module(f"fastq.cli.{name}")
+
+
+def _parser(name: str, command: ModuleType) -> argparse.ArgumentParser:
+    text = COMMANDS[name]
+    parser = _Parser(
+        prog=f"fastq {name}",
+        description=text[0].upper() + text[1:] + ".",
+        epilog=command.EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return parser
+
+
+def _help(topic: list[str]) -> int:
+    if topic == ["settings"]:
+        from fastq.cli import settings  # noqa: PLC0415 - only here
+
+        out(settings.reference())
+    elif topic and topic[0] in COMMANDS and topic[0] not in ("help", "bench"):
+        _parser(topic[0], _command(topic[0])).print_help()
+    elif topic == ["bench"]:
+        return main(["bench", "--help"])
+    elif topic and topic[0] != "help":
+        return _unknown(topic[0])
+    else:
+        out(HELP.format(commands="\n".join(f"  {name:8s} {text}" for name, text in COMMANDS.items())).rstrip())
+    return OK
+
+
+def _unknown(name: str) -> int:
+    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    known = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+    note(f"fastq: no command {name!r}; {known}")
+    return USAGE
+
+
+def _failed(error: FastqError) -> int:
+    """Tell an error, without a password that it may quote, and choose the exit code."""
+    note(f"fastq: {masked(str(error))}")
+    if isinstance(error, DatabaseUnavailable):
+        note(f"fastq: {HINT}")
+    if isinstance(error, DatabaseUnavailable | MigrationError):
+        return NO_DATABASE
+    usage = (ConfigError, OptionError, RegistryError, UnknownKind, ValueError)
+    return USAGE if isinstance(error, usage) else FAILED

@@ -1,0 +1,97 @@
+"""`fastq enqueue`: enqueue one job by hand."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fastq import app
+from fastq.args import Kind
+from fastq.cli import output, settings
+from fastq.cli.database import found
+from fastq.client import Client
+from fastq.errors import ArgsError, UnknownKind
+from fastq.migrate import migrate
+
+EPILOG = """\
+examples:
+  fastq enqueue sort '{"strings": ["whale", "tiger"]}'
+  fastq enqueue sort '{"strings": []}' --app app.jobs:registry      checks the args against the kind's type first
+  fastq enqueue report '{}' --delay 3600 --priority 2 --tag nightly
+  generate | fastq enqueue import -                                 reads the JSON from stdin
+
+Without --app nothing is known about the kind: its queue and options are the defaults, and wrong args fail in the worker.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("kind", metavar="KIND", help="the kind, such as sort")
+    parser.add_argument("args", metavar="JSON", help="the args, a JSON object; - reads it from stdin")
+    parser.add_argument(
+        "--app", metavar="TARGET", help="your registry, as MODULE:ATTRIBUTE, to check the args and take the kind's options"
+    )
+    parser.add_argument("--app-dir", type=Path, metavar="FOLDER", help="where to import it from [default: the current directory]")
+    parser.add_argument("--queue", metavar="NAME", help="[default: the kind's, else default]")
+    parser.add_argument("--priority", type=int, metavar="N", help="1 (first) to 4 (last) [default: the kind's, else 1]")
+    parser.add_argument("--delay", type=float, metavar="SECONDS", help="not before so many seconds from now [default: at once]")
+    parser.add_argument("--max-attempts", type=int, metavar="N", help="[default: the kind's, else 25]")
+    parser.add_argument("--tag", action="append", default=[], dest="tags", metavar="TAG", help="may be repeated")
+    parser.add_argument("--json", action="store_true", help="print JSON: the id")
+    settings.add_database(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Enqueue the job and print its id."""
+    config = settings.load(options)
+    kind, args = _checked(options) if options.app else _unchecked(options)
+    with found(config) as database:
+        if database.embedded is not None:
+            migrate(database.url, config.schema)
+        with Client(config=replace(config, database_url=database.url)) as client:
+            job_id = client.enqueue(
+                args,
+                kind=kind,
+                queue=options.queue,
+                priority=options.priority,
+                delay=options.delay,
+                max_attempts=options.max_attempts,
+                tags=options.tags,
+            )
+    if options.json:
+        output.json({"id": job_id})
+    else:
+        output.out(f"enqueued job {job_id}")
+    return 0
+
+
+def _unchecked(options: argparse.Namespace) -> tuple[Kind[Any], dict[str, Any]]:
+    return Kind(options.kind, dict), _object(options)
+
+
+def _checked(options: argparse.Namespace) -> tuple[Kind[Any], Any]:
+    """Read the args as the worker will; a key that its type does not know is a mistake here, and refused."""
+    workers = app.load(options.app, options.app_dir).workers
+    if options.kind not in workers:
+        raise UnknownKind(f"{options.app} has no worker for kind '{options.kind}'; it has {', '.join(sorted(workers))}")
+    kind: Kind[Any] = workers[options.kind].kind
+    given = _object(options)
+    args = kind.codec.decode(msgspec.json.encode(given))
+    seen = msgspec.json.decode(kind.codec.encode(args))
+    if isinstance(seen, dict) and (unknown := sorted(given.keys() - seen.keys())):
+        raise ArgsError(kind.name, f"no such field; {kind.place} has {', '.join(seen)}", field=unknown[0])
+    return kind, args
+
+
+def _object(options: argparse.Namespace) -> dict[str, Any]:
+    text = sys.stdin.read() if options.args == "-" else options.args
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError) as error:
+        example = """; in a shell write '{"field": 1}', in single quotes"""
+        raise ArgsError(options.kind, f"expected a JSON object, got {text[:60]!r} ({error}){example}") from None
