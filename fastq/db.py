@@ -178,6 +178,12 @@ def connect(
     return Connection(raw, schema, prepare=prepare, timeout=timeout)
 
 
+def driver() -> dict[str, str]:
+    """Name the driver and the client library, for `fastq version`."""
+    number = pq.version()
+    return {"psycopg": f"{psycopg.__version__} ({pq.__impl__})", "libpq": f"{number // 10_000}.{number % 10_000}"}
+
+
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's text: what logs and one-line messages show."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
