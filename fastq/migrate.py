@@ -154,7 +154,7 @@ def _apply(connection: Connection, migration: Migration) -> bool:
         for line in _preamble(schema):
             connection.execute(line)
         # Whether the schema exists is asked first: `create schema if not exists` wants a right that its owner may not have.
-        if not connection.execute("select from pg_catalog.pg_namespace where nspname = $1::text", schema):
+        if not connection.execute("select 1 from pg_catalog.pg_namespace where nspname = $1::text", schema):
             connection.execute(f'create schema "{schema}"')
         connection.execute(db.in_schema(HOUSEKEEPING, schema))
         missing = current_version(connection) < migration.version
