@@ -5,7 +5,7 @@ none has begun and never ends: what is enqueued is there when that transaction c
 
 What a connection is, is told by the name of the package that its class, or a base of it, comes from; none of these
 libraries is imported here. Each of them takes parameters in a notation of its own, so `$1` is rewritten where it must
-be; a statement has no '%' of its own (tests/db/test_adapters.py would fail).
+be; a statement has no '%' of its own. (psycopg gets bytes: its types want the text of a statement to be a literal.)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import Any, LiteralString, cast
+from typing import Any
 
 from fastq import pool
 from fastq.errors import OptionError
@@ -24,12 +24,12 @@ SYNC = "a psycopg, SQLAlchemy or Django connection, or a SQLAlchemy session"
 ASYNC = "a psycopg AsyncConnection, an asyncpg connection, or an AsyncConnection or AsyncSession of SQLAlchemy"
 
 
-def run(conn: Any, text: LiteralString, parameters: tuple[object, ...]) -> Rows:
+def run(conn: Any, text: str, parameters: tuple[object, ...]) -> Rows:
     """Run a statement in the transaction of a connection or session."""
     library = library_of(conn)
     if library == "psycopg":
         with pool.cursor(conn) as cursor:
-            return cursor.execute(text, parameters or None).fetchall()
+            return cursor.execute(text.encode(), parameters or None).fetchall()
     if library == "sqlalchemy":
         connection = conn if hasattr(conn, "exec_driver_sql") else conn.connection()
         rows: Rows = connection.exec_driver_sql(*_for_dialect(connection.dialect, text, parameters)).fetchall()
@@ -41,12 +41,12 @@ def run(conn: Any, text: LiteralString, parameters: tuple[object, ...]) -> Rows:
     raise _unknown(conn, SYNC, "AsyncClient" if library in _ASYNC_ONLY else "")
 
 
-async def run_async(conn: Any, text: LiteralString, parameters: tuple[object, ...]) -> Rows:
+async def run_async(conn: Any, text: str, parameters: tuple[object, ...]) -> Rows:
     """Run a statement in the transaction of an asynchronous connection or session."""
     library = library_of(conn)
     if library == "psycopg async":
         async with pool.async_cursor(conn) as cursor:
-            return await (await cursor.execute(text, parameters or None)).fetchall()
+            return await (await cursor.execute(text.encode(), parameters or None)).fetchall()
     if library == "asyncpg":
         fetched: Rows = await conn.fetch(text, *parameters)
         return fetched
@@ -92,9 +92,9 @@ async def copy_async(conn: Any, schema: str, columns: list[str], blocks: Iterato
         raise _unknown(conn, ASYNC, "Client" if driver else "")
 
 
-def copy_statement(schema: str, columns: list[str]) -> LiteralString:
+def copy_statement(schema: str, columns: list[str]) -> bytes:
     """Return the COPY; the names are the configuration's, which has checked them, and our own."""
-    return cast("LiteralString", f'copy "{schema}".job ({", ".join(columns)}) from stdin')
+    return f'copy "{schema}".job ({", ".join(columns)}) from stdin'.encode()
 
 
 def library_of(conn: Any) -> str:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from threading import Lock, Timer
-from typing import Any, LiteralString, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from fastq import adapters, enqueue, pool
 from fastq.args import Args, Kind
@@ -45,15 +45,15 @@ class Settings:
         self.max_bytes = config.max_args_bytes
         self.prepare = not config.poll_only
 
-    def text(self, name: str) -> LiteralString:
+    def text(self, name: str) -> str:
         """Return a statement of fastq/sql for our schema."""
-        return cast("LiteralString", statement(name, self.schema))
+        return statement(name, self.schema)
 
     def parameters(self, call: Call, *, wake: bool) -> tuple[object, ...]:
         """Return the parameters of a prepared call."""
         return call.parameters(self.config.channel, wake=wake)
 
-    def waking(self, names: Iterable[str]) -> tuple[LiteralString, tuple[str, str]]:
+    def waking(self, names: Iterable[str]) -> tuple[str, tuple[str, str]]:
         """Return the statement that wakes queues, and its parameters."""
         return self.text("wake"), (self.config.channel, enqueue.RECORD.join(names))
 
@@ -196,11 +196,11 @@ class _Sessions:
                 raise
             raise explained from error
 
-    def run(self, text: LiteralString, call: Call) -> adapters.Rows:
+    def run(self, text: str, call: Call) -> adapters.Rows:
         """Run a call in a transaction of its own, and see to it that its queues are woken."""
         lead = self._limiter.lead(call.wakes)
         with self.connection() as connection, pool.cursor(connection) as cursor:
-            rows = cursor.execute(text, self._settings.parameters(call, wake=lead)).fetchall()
+            rows = cursor.execute(text.encode(), self._settings.parameters(call, wake=lead)).fetchall()
         if not lead:
             self._come_back(self._limiter.trail(call.wakes))
         return rows

@@ -14,7 +14,7 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from typing import Any, LiteralString, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from fastq import adapters, enqueue, pool
 from fastq.args import Args, Kind
@@ -166,7 +166,7 @@ class _AsyncSessions:
                 raise
             raise explained from error
 
-    async def run(self, text: LiteralString, call: Call) -> adapters.Rows:
+    async def run(self, text: str, call: Call) -> adapters.Rows:
         """Run a call in a transaction of its own, and see to it that its queues are woken."""
         lead = self._limiter.lead(call.wakes)
         async with self.connection() as connection:

@@ -168,7 +168,7 @@ class Copy:
     def _head(self, terms: Terms) -> bytes:
         if terms.delay is not None or terms.at is not None:
             raise OptionError("enqueue_copy takes one delay or time for all its jobs, as its own option; this is in an Enqueue")
-        self.wakes |= {terms.queue} if self._at is None else {terms.queue, DUE}
+        self.wakes.add(terms.queue if self._at is None else DUE)
         tags = "\\N" if terms.tags is None else "{" + ",".join(map(_array_element, terms.tags.split(UNIT))) + "}"
         values = (terms.kind, terms.queue, str(terms.priority), str(terms.max_attempts))
         return b"\t".join(value.encode() for value in (*values, "")) + _escaped_tags(tags) + b"\t"
