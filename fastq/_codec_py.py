@@ -40,8 +40,10 @@ def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]]) -> tuple[list[J
         rows_by_kind.setdefault(kind, []).append(row)
     for kind, rows in rows_by_kind.items():
         blob = b"[" + b",".join([elements[row] for row in rows]) + b"]"
-        for all_, some in zip((good, bad, unknown), _decode_kind(claimed, kind, blob, rows, workers), strict=True):
-            all_ += some
+        some_good, some_bad, some_unknown = _decode_kind(claimed, kind, blob, rows, workers)
+        good.extend(some_good)
+        bad.extend(some_bad)
+        unknown.extend(some_unknown)
     good.sort(key=lambda job: job.row)  # as claimed, not kind by kind
     return good, bad, unknown
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import multiprocess
 from multiprocess import forkserver, reduction
@@ -35,14 +35,19 @@ class Descriptor:
         return _arrived, (reduction.DupFd(self.fd),)
 
 
-def _arrived(duplicate: Any) -> int:  # noqa: ANN401 - multiprocess has no types
+def _given(fd: int) -> int:
+    """Put a descriptor where a child finds the number of its duplicate."""
+    return cast("int", Descriptor(fd))
+
+
+def _arrived(duplicate: Any) -> int:
     return int(duplicate.detach())
 
 
 class Child:
     """One worker process as its supervisor sees it."""
 
-    def __init__(self, process: Any, seat_number: int, place: int, control: int, wake: int) -> None:  # noqa: ANN401 - the same
+    def __init__(self, process: Any, seat_number: int, place: int, control: int, wake: int) -> None:
         self.number = seat_number
         self.place = place
         self.started_at = time.monotonic()
@@ -93,7 +98,7 @@ class Child:
 class Nursery:
     """The fork server, set up for one app."""
 
-    def __init__(self, config: Config, target: str, app_dir: Any, url: str, board: Board) -> None:  # noqa: ANN401 - Path | None
+    def __init__(self, config: Config, target: str, app_dir: Any, url: str, board: Board) -> None:
         self._config = config
         self._target = target
         self._app_dir = app_dir
@@ -114,10 +119,10 @@ class Nursery:
             target=self._target,
             app_dir=self._app_dir,
             url=self._url,
-            board_fd=Descriptor(self._board.fd),  # type: ignore[arg-type] - arrives as the number of a duplicate
-            control_fd=Descriptor(control_read),  # type: ignore[arg-type]
-            wake_read=Descriptor(wake_read),  # type: ignore[arg-type]
-            wake_write=Descriptor(wake_write),  # type: ignore[arg-type]
+            board_fd=_given(self._board.fd),
+            control_fd=_given(control_read),
+            wake_read=_given(wake_read),
+            wake_write=_given(wake_write),
             parent=os.getpid(),
         )
         process = self._context.Process(target=main, args=(seat,), name=f"fastq-{place}")

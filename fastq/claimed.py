@@ -30,7 +30,19 @@ EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 class Claimed:
     """The columns of a claim. `token` is what its rows carry in the column claim."""
 
-    __slots__ = ("args", "attempts", "created", "ids", "kinds", "max_attempts", "priorities", "queue", "seqs", "tags_by_id", "token")
+    __slots__ = (
+        "args",
+        "attempts",
+        "created",
+        "ids",
+        "kinds",
+        "max_attempts",
+        "priorities",
+        "queue",
+        "seqs",
+        "tags_by_id",
+        "token",
+    )
 
     def __init__(self, queue: str, token: int, row: Sequence[bytes | None]) -> None:
         self.queue = queue

@@ -41,7 +41,9 @@ QUIET = 60.0
 class Completer:
     """The completer's thread. `completed` counts what has left for good; the producer reads it to know its room."""
 
-    def __init__(self, config: Config, outbox: Outbox, connect: Callable[[], Connection], on_completed: Callable[[int], None]) -> None:
+    def __init__(
+        self, config: Config, outbox: Outbox, connect: Callable[[], Connection], on_completed: Callable[[int], None]
+    ) -> None:
         self.outbox = outbox
         self.completed = 0  # written here, read by the producer
         self.connection: Connection | None = None  # read by the watchdog
@@ -81,7 +83,7 @@ class Completer:
                     return
                 emit("completer.waits", level=logging.WARNING, count=len(jobs), error=db.first_line(error), pause=pause)
                 self._drop_connection()
-                time.sleep(pause * random.uniform(0.5, 1.0))
+                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads processes, keeps no secret
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 return
@@ -130,7 +132,10 @@ class Completer:
         if not jobs:
             return
         jobs.sort(key=_id)
-        states = ["completed" if type(job.outcome) is Output else "cancelled" if type(job.outcome) is Cancel else "discarded" for job in jobs]
+        states = [
+            "completed" if type(job.outcome) is Output else "cancelled" if type(job.outcome) is Cancel else "discarded"
+            for job in jobs
+        ]
         errors = [_error_of(job.outcome) for job in jobs]
         outputs = [job.outcome.json if isinstance(job.outcome, Output) else None for job in jobs]
         (count,) = self._open.run_one("job_finish", [job.id for job in jobs], _claims(jobs), states, errors, outputs)

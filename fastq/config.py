@@ -88,7 +88,7 @@ def _queues() -> tuple[Callable[[str], dict[str, int]], str]:
     return parse_queues, f"NAME or NAME=CONCURRENCY, comma-separated, concurrency 1 to {MAX_CONCURRENCY}"
 
 
-def _setting(default: object, parser: tuple[Callable[[str], Any], str], help: str, why: str) -> Any:  # noqa: A002, ANN401 - reads as what it is
+def _setting(default: object, parser: tuple[Callable[[str], Any], str], help: str, why: str) -> Any:  # noqa: A002 - reads as what it is
     parse, allowed = parser
     metadata = {"parse": parse, "allowed": allowed, "help": help, "why": why}
     if isinstance(default, dict):
@@ -101,27 +101,71 @@ class Config:
     """Every setting of fastq. Build it with `Config.load()`; the CLI passes the flags that were given."""
 
     database_url: str = _setting("", _text(), "the Postgres to use; empty: an embedded one, for development", "nothing to guess")
-    data_dir: str = _setting(".fastq/postgres", _text(), "the folder of the embedded Postgres", "beside the code it serves, and easy to remove")
+    data_dir: str = _setting(
+        ".fastq/postgres", _text(), "the folder of the embedded Postgres", "beside the code it serves, and easy to remove"
+    )
     schema: str = _setting("fastq", _name(SCHEMA), "the schema of fastq's tables", "one word to find in psql")
     procs: int = _setting(0, _whole(0, 256), "worker processes; 0: one per core", "one interpreter keeps one core busy")
-    queues: dict[str, int] = _setting({"default": 0}, _queues(), "queues to work, with their concurrency per process", "")
-    threads: int = _setting(16, _whole(1, MAX_CONCURRENCY), "concurrency of a queue that names none", "jobs mostly wait: for a database, for an API")
-    max_args_bytes: int = _setting(262_144, _whole(64, 16_777_216), "the largest args that enqueue accepts", "a claim brings thousands of jobs at once")
-    batch: int = _setting(2_000, _whole(1, 20_000), "the most jobs in one claim or completion", "measured: 500 costs 12 % more per job, 5,000 gains 2 %")
-    prefetch: float = _setting(0.05, _seconds(0, 10), "jobs to hold ready, as seconds of the present pace", "ten round trips to a database nearby")
-    prefetch_bytes: int = _setting(33_554_432, _whole(65_536, 1_073_741_824), "the most bytes of args in one claim, by the last claim's mean", "memory stays flat when args are large")
+    queues: dict[str, int] = _setting(  # noqa: RUF009 - a field() with a default_factory
+        {"default": 0}, _queues(), "queues to work, with their concurrency per process", "the queue that enqueue uses"
+    )
+    threads: int = _setting(
+        16, _whole(1, MAX_CONCURRENCY), "concurrency of a queue that names none", "jobs mostly wait: for a database, for an API"
+    )
+    max_args_bytes: int = _setting(
+        262_144, _whole(64, 16_777_216), "the largest args that enqueue accepts", "a claim brings thousands of jobs at once"
+    )
+    batch: int = _setting(
+        2_000,
+        _whole(1, 20_000),
+        "the most jobs in one claim or completion",
+        "measured: 500 costs 12 % more per job, 5,000 gains 2 %",
+    )
+    prefetch: float = _setting(
+        0.05, _seconds(0, 10), "jobs to hold ready, as seconds of the present pace", "ten round trips to a database nearby"
+    )
+    prefetch_bytes: int = _setting(
+        33_554_432,
+        _whole(65_536, 1_073_741_824),
+        "the most bytes of args in one claim, by the last claim's mean",
+        "memory stays flat when args are large",
+    )
     archive: bool = _setting(True, _flag(), "keep a row of each completed job", "history is what people look for first")
     archive_days: int = _setting(7, _whole(1, 3_650), "days to keep finished jobs", "long enough to look into last weekend")
-    poll_interval: float = _setting(1.0, _seconds(0.01, 60), "seconds between looks at an idle queue", "bounds what a lost wake-up or a late commit can cost")
-    poll_only: bool = _setting(False, _flag(), "do not LISTEN and do not prepare: for a pooler in transaction mode", "sessions are shared there")
-    shutdown_timeout: float = _setting(25.0, _seconds(0, 3_600), "seconds that running jobs get to end at a stop", "Kubernetes kills after 30")
-    timeout_grace: float = _setting(5.0, _seconds(0.1, 3_600), "seconds from a job's timeout until its thread is given up", "a C call must return before Python can raise")
-    beat_interval: float = _setting(5.0, _seconds(0.1, 60), "seconds between signs of life", "a third of the time to live: two may be lost")
-    process_ttl: float = _setting(15.0, _seconds(1, 3_600), "seconds after the last beat until a host counts as gone", "three beats")
+    poll_interval: float = _setting(
+        1.0, _seconds(0.01, 60), "seconds between looks at an idle queue", "bounds what a lost wake-up or a late commit can cost"
+    )
+    poll_only: bool = _setting(
+        False, _flag(), "do not LISTEN and do not prepare: for a pooler in transaction mode", "sessions are shared there"
+    )
+    shutdown_timeout: float = _setting(
+        25.0, _seconds(0, 3_600), "seconds that running jobs get to end at a stop", "Kubernetes kills after 30"
+    )
+    timeout_grace: float = _setting(
+        5.0,
+        _seconds(0.1, 3_600),
+        "seconds from a job's timeout until its thread is given up",
+        "a C call must return before Python can raise",
+    )
+    beat_interval: float = _setting(
+        5.0, _seconds(0.1, 60), "seconds between signs of life", "a third of the time to live: two may be lost"
+    )
+    process_ttl: float = _setting(
+        15.0, _seconds(1, 3_600), "seconds after the last beat until a host counts as gone", "three beats"
+    )
     lease_ttl: float = _setting(10.0, _seconds(1, 3_600), "seconds that the leader's lease lasts", "three renewals")
-    statement_timeout: float = _setting(10.0, _seconds(0.1, 600), "seconds until a statement of ours is cut off", "River's figure; a frozen peer is not seen otherwise")
-    max_crashes: int = _setting(3, _whole(1, 100), "process deaths while executing, after which a job is discarded", "twice may be bad luck")
-    codec: str = _setting("auto", _word("auto", "c", "python"), "which twin decodes and encodes", "auto: the C core where it was built")
+    statement_timeout: float = _setting(
+        10.0,
+        _seconds(0.1, 600),
+        "seconds until a statement of ours is cut off",
+        "River's figure; a frozen peer is not seen otherwise",
+    )
+    max_crashes: int = _setting(
+        3, _whole(1, 100), "process deaths while executing, after which a job is discarded", "twice may be bad luck"
+    )
+    codec: str = _setting(
+        "auto", _word("auto", "c", "python"), "which twin decodes and encodes", "auto: the C core where it was built"
+    )
     log_level: str = _setting("info", _word("debug", "info", "warning", "error"), "what is logged", "")
     log_json: bool = _setting(False, _flag(), "log one JSON object a line", "for machines")
 
@@ -129,7 +173,7 @@ class Config:
         """Refuse combinations that cannot work."""
         if self.beat_interval * 2 >= self.process_ttl:
             raise ConfigError(
-                f"FASTQ_BEAT_INTERVAL ({self.beat_interval:g}) must be less than half of FASTQ_PROCESS_TTL ({self.process_ttl:g}): "
+                f"FASTQ_BEAT_INTERVAL ({self.beat_interval:g}) must be below half of FASTQ_PROCESS_TTL ({self.process_ttl:g}): "
                 "one lost beat would count as a death; lower the interval or raise the ttl"
             )
 

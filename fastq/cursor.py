@@ -104,7 +104,7 @@ class Cursor:
         words = self._words
         if time.monotonic_ns() - words[board.SWEPT_AT] >= SWEEP_INTERVAL * 0.9e9:  # a sweep may begin with it
             return 0
-        return min(words[at] for at in (*board.LOW, *(board.RESCAN if words[board.RESCANNING] else ())))
+        return min(int(words[at]) for at in (*board.LOW, *(board.RESCAN if words[board.RESCANNING] else ())))
 
     def _claim(self, connection: Connection, token: int, after: range, upto: int, limit: int) -> Claimed:
         """Run the claim from one of the cursor's positions and move that position and the frontier."""

@@ -23,13 +23,13 @@ import re
 import socket
 import time
 from importlib import resources
-from typing import TYPE_CHECKING, Any, LiteralString, cast
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg_errors
 from psycopg import pq
 
-from fastq.errors import DatabaseUnavailable
+from fastq.errors import DatabaseUnavailable as DatabaseUnavailable  # noqa: PLC0414 - who talks to the database catches it with our Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,13 +96,13 @@ class Connection:
         """Run the text of a statement; only for migrations and for statements that DDL must build."""
         self.deadline = time.monotonic() + self.timeout
         try:
-            cursor = self.raw.execute(cast("LiteralString", text), params or None, prepare=self._prepare and bool(params))
+            cursor = self.raw.execute(text, params or None, prepare=self._prepare and bool(params))
             return cursor.fetchall() if cursor.description else []
         finally:
             self.deadline = None
 
-    def run_blobs(self, name: str, params: Sequence[bytes | None]) -> tuple[int, list[bytes | None]]:
-        """Run sql/NAME.sql with binary values; return the count of affected rows and the first row's values as they came."""
+    def run_blobs(self, name: str, params: Sequence[bytes]) -> tuple[int, list[bytes | None]]:
+        """Run sql/NAME.sql with binary values; return the count of affected rows and the first row as it came."""
         pgconn = self.raw.pgconn
         formats = [pq.Format.BINARY] * len(params)
         self.deadline = time.monotonic() + self.timeout

@@ -97,7 +97,14 @@ def settle(job: Job[Any], value: object, error: BaseException | None) -> object:
     if isinstance(error, JobCancelled):
         return outcome.Release() if job.cancelled is STOPPING else Cancel(str(error) or "cancelled while running")
     if error is not None:
-        emit("job.failed", level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt, error=f"{type(error).__qualname__}: {error}")
+        emit(
+            "job.failed",
+            level=logging.WARNING,
+            id=job.id,
+            kind=job.kind,
+            attempt=job.attempt,
+            error=f"{type(error).__qualname__}: {error}",
+        )
         return outcome.of_error(job, error)
     result, problem = outcome.of_value(value)
     if problem:

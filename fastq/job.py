@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -52,6 +52,21 @@ class JobBatch(Protocol):
     @property
     def queue(self) -> str:
         """Name the queue of all its jobs."""
+        ...
+
+    @property
+    def token(self) -> int:
+        """Give the claim that its rows carry in the database."""
+        ...
+
+    @property
+    def worker(self) -> Any:
+        """Give the worker of the kind, None if it is not known here."""
+        ...
+
+    @property
+    def work(self) -> Any:
+        """Give the worker's `work`, looked up once."""
         ...
 
     @property
@@ -136,7 +151,11 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
 
 
 class _Alone:
-    """The batch of a job that was made by hand."""
+    """The batch of a job that was made by hand: no worker, no claim."""
+
+    token = 0
+    worker: Any = None
+    work: Any = None
 
     def __init__(
         self,

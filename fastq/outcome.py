@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastq.job import Cancel, Job, Snooze
+from fastq.retry import MAX_DELAY, default_delay
 
 if TYPE_CHECKING:
     from fastq.worker import Worker
@@ -77,23 +78,16 @@ def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException
     delay = 0.0
     if worker is not None:
         try:
-            delay = max(0.0, min(float(worker.retry_delay(job.attempt, cause or RuntimeError(message))), MAX_DELAY))
+            delay = float(worker.retry_delay(job.attempt, cause or RuntimeError(message)))
         except Exception as error:  # noqa: BLE001 - the user's policy must not cost the job
             trace += f"\nretry_delay failed too, so the default applies: {error!r}"
-            delay = _default_delay(job.attempt)
+            delay = default_delay(job.attempt)
+        if not 0 <= delay <= MAX_DELAY:
+            trace += f"\nretry_delay gave {delay!r}, expected seconds from 0 to {MAX_DELAY:.0f}, so the default applies"
+            delay = default_delay(job.attempt)
     else:
-        delay = _default_delay(job.attempt)
+        delay = default_delay(job.attempt)
     return Failed(error_json(message, trace), delay)
-
-
-MAX_DELAY = 366 * 86_400.0
-"""A year, as in retry.py: beyond it is a mistake, and far beyond it no timestamp."""
-
-
-def _default_delay(attempt: int) -> float:
-    from fastq.retry import default_delay
-
-    return default_delay(attempt)
 
 
 def error_json(message: str, trace: str = "") -> str:
@@ -117,7 +111,7 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
-def _without_ours(error: BaseException) -> Any:  # noqa: ANN401 - a traceback or None
+def _without_ours(error: BaseException) -> Any:
     """Skip our own frame at the top: a trace starts in the user's `work`."""
     trace = error.__traceback__
     return trace.tb_next if trace is not None and trace.tb_next is not None else trace

@@ -145,7 +145,9 @@ class Process:
         self.feeds = feeds
         loop_lanes = [feed.loop for feed in feeds if feed.loop is not None]
         self.loop = Loop(loop_lanes, self.outbox) if loop_lanes else None
-        self.executors = [Executor(lane, slot, self.outbox) for feed in feeds if (lane := feed.threads) for slot in range(lane.concurrency)]
+        self.executors = [
+            Executor(lane, slot, self.outbox) for feed in feeds if (lane := feed.threads) for slot in range(lane.concurrency)
+        ]
         self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
         self.watchdog = Watchdog(self.executors, self.loop, self.outbox, config.timeout_grace)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from fastq.worker import Worker
 
 UNKNOWN_DELAY = 10.0
-"""Seconds that a job of a kind unknown here is put off, without charge: another process may know it, and this one must not spin."""
+"""Seconds that a job of a kind unknown here is put off, without charge: another process may know it; this one must not spin."""
 
 UNKNOWN_TOLD_EVERY = 60.0
 """Seconds between two reports of the same unknown kind."""
@@ -155,7 +155,11 @@ class Producer:
         except (db.Error, db.DatabaseUnavailable) as error:
             return self._lost(error)
         self._pause = FIRST_PAUSE
-        return 0.0 if again else min(max(feed.cursor.wait(), 0.001) if feed.free() else self._config.poll_interval for feed in self._feeds)
+        return (
+            0.0
+            if again
+            else min(max(feed.cursor.wait(), 0.001) if feed.free() else self._config.poll_interval for feed in self._feeds)
+        )
 
     def _feed(self, feed: Feed) -> bool:
         """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
@@ -211,7 +215,7 @@ class Producer:
         return claims
 
     def _decode(self, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
-        """Make jobs of a claim, and completions of those that cannot run here: args that do not decode fail, unknown kinds wait."""
+        """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""
         jobs, bad, unknown = decode(claimed, self._workers)
         for job in bad:
             error = job.outcome

@@ -164,7 +164,13 @@ class Registrar:
         cancelled: dict[int, list[int]] = {}
         config = self._config
         for id_, number in connection.run(
-            "process_beat", list(pids), list(pids.values()), socket.gethostname(), self.identity, ",".join(config.concurrency), config.process_ttl
+            "process_beat",
+            list(pids),
+            list(pids.values()),
+            socket.gethostname(),
+            self.identity,
+            ",".join(config.concurrency),
+            config.process_ttl,
         ):
             cancelled.setdefault(number, []).append(id_)
         if cancelled:

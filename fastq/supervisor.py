@@ -135,7 +135,12 @@ class Supervisor:
         for child in self._children.values():
             overdue = self._board.desk(child.place)[words.KILL_AFTER]
             if overdue and now * 1e9 > overdue:
-                emit("process.killed", level=logging.WARNING, pid=child.pid, reason="a job holds the interpreter beyond its timeout")
+                emit(
+                    "process.killed",
+                    level=logging.WARNING,
+                    pid=child.pid,
+                    reason="a job holds the interpreter beyond its timeout",
+                )
                 child.kill()
 
     def _buried(self, child: Child) -> None:

@@ -135,7 +135,7 @@ class Watchdog:
         self._outbox.wake()
 
 
-def _saying(message: str) -> Any:  # noqa: ANN401 - an __init__
+def _saying(message: str) -> Any:
     """Give the exception class its message: a thrown class is called without arguments."""
 
     def init(self: BaseException, *_: object) -> None:
