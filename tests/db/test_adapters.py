@@ -1,0 +1,313 @@
+"""The callers' connections: psycopg, SQLAlchemy, Django and asyncpg, one behaviour.
+
+Each way below is a transaction begun in the library's own manner: `enqueue` in it, then commit or roll back.
+"""
+
+import asyncio
+import sqlite3
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import django
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy import orm
+from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
+
+from fastq import Args, AsyncClient, Client
+from fastq.errors import OptionError
+from tests.helpers import execute
+
+TAGS = ["plain", 'q"uote', "100%s"]
+NASTY = "back\\slash %s %(p1)s $1 :name é"
+
+
+@dataclass
+class SortArgs(Args, kind="sort"):
+    strings: list[str]
+
+
+@pytest.fixture
+def client(database):
+    with Client(database) as client:
+        yield client
+
+
+def dialect(url, driver):
+    return url.replace("postgresql://", f"postgresql+{driver}://")
+
+
+def jobs(url):
+    return execute(url, "select args->'strings'->>0, tags, state::text from fastq.job order by id")
+
+
+# Blocking
+
+
+@contextmanager
+def psycopg_connection(url):
+    with psycopg.connect(url) as connection:
+        yield connection, connection.commit, connection.rollback
+
+
+@contextmanager
+def sqlalchemy_connection(url):
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"))
+    with engine.connect() as connection:
+        yield connection, connection.commit, connection.rollback
+    engine.dispose()
+
+
+@contextmanager
+def sqlalchemy_session(url):
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"))
+    with orm.Session(engine) as session:
+        yield session, session.commit, session.rollback
+    engine.dispose()
+
+
+@contextmanager
+def sqlalchemy_scoped_session(url):
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"))
+    session = orm.scoped_session(orm.sessionmaker(engine))
+    yield session, session.commit, session.rollback
+    session.remove()
+    engine.dispose()
+
+
+@contextmanager
+def django_connection(url):
+    from django.conf import settings
+    from django.db import connections
+
+    if not settings.configured:
+        settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.postgresql"}}, USE_TZ=True)
+        django.setup()
+    info = psycopg.conninfo.conninfo_to_dict(url)
+    connections.databases["default"].update(
+        NAME=info["dbname"], HOST=info.get("host", ""), PORT=str(info.get("port", "")), USER=info.get("user", ""),
+        PASSWORD=info.get("password", ""),
+    )  # fmt: skip
+    if hasattr(connections._connections, "default"):
+        del connections["default"]
+    from django.db import connection
+
+    connection.set_autocommit(False)
+    yield connection, connection.commit, connection.rollback
+    connection.close()
+
+
+BLOCKING = [psycopg_connection, sqlalchemy_connection, sqlalchemy_session, sqlalchemy_scoped_session, django_connection]
+
+
+def enqueue_one(client, strings, **options):
+    client.enqueue(SortArgs(strings), **options)
+
+
+def enqueue_many(client, strings, **options):
+    client.enqueue_many([SortArgs(strings)], **options)
+
+
+def enqueue_copy(client, strings, **options):
+    client.enqueue_copy([SortArgs(strings)], **options)
+
+
+WAYS = [enqueue_one, enqueue_many, enqueue_copy]
+
+
+@pytest.mark.parametrize("enqueue", WAYS)
+@pytest.mark.parametrize("library", BLOCKING)
+def test_a_job_is_there_after_the_commit_not_before_and_never_after_a_rollback(library, enqueue, client, database):
+    with library(database) as (connection, commit, rollback):
+        enqueue(client, ["gone"], conn=connection)
+        rollback()
+        assert jobs(database) == []
+
+        enqueue(client, [NASTY], conn=connection, tags=TAGS)
+        assert jobs(database) == []
+        commit()
+        assert jobs(database) == [(NASTY, TAGS, "available")]
+
+
+@pytest.mark.parametrize("enqueue", WAYS)
+@pytest.mark.parametrize("library", BLOCKING)
+def test_a_time_and_a_delay_arrive_through_every_library(library, enqueue, client, database):
+    at = datetime.now(UTC).replace(microsecond=1) + timedelta(days=1)
+    with library(database) as (connection, commit, _):
+        enqueue(client, ["at"], conn=connection, at=at)
+        enqueue(client, ["delay"], conn=connection, delay=86_400)
+        commit()
+
+    times = "select scheduled_at = %s, scheduled_at - now() between '23 h' and '24 h' from fastq.job order by id"
+    assert execute(database, times, at) == [(True, True), (False, True)]
+
+
+def test_an_atomic_block_of_django_takes_its_jobs_back(client, database):
+    from django.db import transaction
+
+    with django_connection(database) as (connection, _, _):
+        connection.set_autocommit(True)
+        with transaction.atomic():
+            client.enqueue(SortArgs(["kept"]), conn=connection)
+            with suppress(LookupError), transaction.atomic():
+                client.enqueue(SortArgs(["taken back"]), conn=connection)
+                raise LookupError
+            assert jobs(database) == []
+
+    assert jobs(database) == [("kept", None, "available")]
+
+
+def test_a_session_that_nobody_commits_leaves_nothing(client, database):
+    with sqlalchemy_session(database) as (session, _, _):
+        client.enqueue(SortArgs(["gone"]), conn=session)
+
+    assert jobs(database) == []
+
+
+def test_a_begin_block_of_sqlalchemy_commits_its_jobs(client, database):
+    engine = sqlalchemy.create_engine(dialect(database, "psycopg"))
+    with engine.begin() as connection:
+        client.enqueue(SortArgs(["there"]), conn=connection)
+        client.enqueue_copy([SortArgs(["too"])], conn=connection)
+    engine.dispose()
+
+    assert [strings for strings, *_ in jobs(database)] == ["there", "too"]
+
+
+# asyncio
+
+
+@asynccontextmanager
+async def psycopg_async(url):
+    connection = await psycopg.AsyncConnection.connect(url)
+    async with connection:
+        yield connection, connection.commit, connection.rollback
+
+
+@asynccontextmanager
+async def asyncpg_connection(url):
+    connection = await asyncpg.connect(url)
+    state = [connection.transaction()]
+    await state[0].start()
+
+    async def rollback():
+        await state[0].rollback()
+        state[0] = connection.transaction()
+        await state[0].start()
+
+    async def commit():
+        await state[0].commit()
+
+    yield connection, commit, rollback
+    await connection.close()
+
+
+@asynccontextmanager
+async def asyncpg_pooled(url):
+    async with asyncpg.create_pool(url, min_size=1, max_size=1) as pool, pool.acquire() as connection:
+        await connection.execute("begin")
+
+        async def rollback():
+            await connection.execute("rollback")
+            await connection.execute("begin")
+
+        yield connection, lambda: connection.execute("commit"), rollback
+
+
+def sqlalchemy_async(driver, session):
+    @asynccontextmanager
+    async def opened(url):
+        engine = sqlalchemy_asyncio.create_async_engine(dialect(url, driver))
+        made = sqlalchemy_asyncio.AsyncSession(engine) if session else engine.connect()
+        async with made as connection:
+            yield connection, connection.commit, connection.rollback
+        await engine.dispose()
+
+    opened.__name__ = f"sqlalchemy_{driver}_{'session' if session else 'connection'}"
+    return opened
+
+
+AWAITED = [
+    psycopg_async,
+    asyncpg_connection,
+    asyncpg_pooled,
+    sqlalchemy_async("psycopg", session=False),
+    sqlalchemy_async("psycopg", session=True),
+    sqlalchemy_async("asyncpg", session=False),
+    sqlalchemy_async("asyncpg", session=True),
+]
+
+
+async def await_one(client, strings, **options):
+    await client.enqueue(SortArgs(strings), **options)
+
+
+async def await_many(client, strings, **options):
+    await client.enqueue_many([SortArgs(strings)], **options)
+
+
+async def await_copy(client, strings, **options):
+    await client.enqueue_copy([SortArgs(strings)], **options)
+
+
+@pytest.mark.parametrize("enqueue", [await_one, await_many, await_copy])
+@pytest.mark.parametrize("library", AWAITED, ids=lambda library: library.__name__)
+def test_an_awaited_job_is_there_after_the_commit_not_before_and_never_after_a_rollback(library, enqueue, database):
+    at = datetime.now(UTC).replace(microsecond=1) + timedelta(days=1)
+
+    async def run():
+        async with AsyncClient(database) as client, library(database) as (connection, commit, rollback):
+            await enqueue(client, ["gone"], conn=connection)
+            await rollback()
+            assert jobs(database) == []
+
+            await enqueue(client, [NASTY], conn=connection, tags=TAGS)
+            await enqueue(client, ["at"], conn=connection, at=at)
+            await enqueue(client, ["delay"], conn=connection, delay=86_400.5)
+            assert jobs(database) == []
+            await commit()
+
+    asyncio.run(run())
+    assert jobs(database) == [(NASTY, TAGS, "available"), ("at", None, "scheduled"), ("delay", None, "scheduled")]
+    assert execute(database, "select scheduled_at = %s from fastq.job order by id", at) == [(None,), (True,), (False,)]
+
+
+# What is none of these
+
+
+@pytest.mark.parametrize("enqueue", WAYS)
+@pytest.mark.parametrize("conn", [object(), sqlite3.connect(":memory:"), "postgresql://x", sqlalchemy.create_engine("sqlite://")])
+def test_what_is_no_connection_is_refused_with_what_would_do(enqueue, conn, database):
+    client = Client(database)
+    with pytest.raises(OptionError, match=r"conn: expected a psycopg.*; got a \w"):
+        enqueue(client, ["x"], conn=conn)
+
+
+def test_a_database_that_is_not_postgres_is_refused(database):
+    engine = sqlalchemy.create_engine("sqlite://")
+    with engine.connect() as connection, pytest.raises(OptionError, match=r"got the driver sqlite\+pysqlite"):
+        Client(database).enqueue(SortArgs(["x"]), conn=connection)
+
+
+def test_a_connection_for_the_other_client_is_refused_and_that_one_named(database):
+    async def run():
+        async with await psycopg.AsyncConnection.connect(database) as connection:
+            with pytest.raises(OptionError, match="that one is for AsyncClient"):
+                Client(database).enqueue(SortArgs(["x"]), conn=connection)
+        with psycopg.connect(database) as connection, pytest.raises(OptionError, match="that one is for Client"):
+            await AsyncClient(database).enqueue(SortArgs(["x"]), conn=connection)
+
+    asyncio.run(run())
+
+
+def test_a_connection_of_the_callers_own_class_is_known_by_its_parent(client, database):
+    class Mine(psycopg.Connection):
+        pass
+
+    with Mine.connect(database) as connection:
+        client.enqueue(SortArgs(["there"]), conn=connection)
+
+    assert jobs(database) == [("there", None, "available")]
