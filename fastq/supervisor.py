@@ -132,6 +132,7 @@ class Supervisor:
                 emit("process.killed", level=logging.WARNING, pid=child.pid, reason="did not stop in time")
                 child.kill()
             self._kill_at = now + KILL_TIMEOUT
+        self._cut_overdue(now)
         for child in self._children.values():
             overdue = self._board.desk(child.place)[words.KILL_AFTER]
             if overdue and now * 1e9 > overdue:
@@ -142,6 +143,14 @@ class Supervisor:
                     reason="a job holds the interpreter beyond its timeout",
                 )
                 child.kill()
+
+    def _cut_overdue(self, now: float) -> None:
+        """Free a thread of ours from a statement that Postgres, or the network, does not answer."""
+        for part in (self._registrar, self._listener, self._maintainer):
+            connection = part.watched()
+            if connection is not None and connection.deadline is not None and now > connection.deadline:
+                emit("connection.cut", level=logging.WARNING, after=connection.timeout)
+                connection.cut()
 
     def _buried(self, child: Child) -> None:
         """Handle the death of a child: its jobs first, then its place."""
