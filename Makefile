@@ -18,6 +18,7 @@ $(STAMP): pyproject.toml setup.py $(wildcard csrc/*.c csrc/*.h csrc/build.py)
 
 run: build  ## show jobs at work: embedded Postgres, two processes; Ctrl-C ends it
 	$(BIN)/fastq migrate && $(BIN)/python -m examples.quickstart
+	@echo "look at the jobs from another terminal: .venv/bin/fastq jobs list"
 	$(BIN)/fastq run examples.quickstart:registry --procs 2
 
 test: build  ## run the tests, on Postgres 18 and those of the SQL on 16 too

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -58,24 +59,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     aliases = {"-h": "help", "--help": "help", "-V": "version", "--version": "version"}
     name, rest = aliases.get(name, name), words[1:]
     try:
-        if name == "help":
-            return _help(rest)
-        if name not in COMMANDS:
-            return _unknown(name)
-        if name == "bench":
-            return int(importlib.import_module("fastq.bench").main(rest) or 0)
-        command = _command(name)
-        options = _parser(name, command).parse_args(rest)
-        options.argv = rest
-        return int(command.main(options))
+        code = _run(name, rest)
+        sys.stdout.flush()  # here, where a broken pipe is expected
     except KeyboardInterrupt:
         note("interrupted")
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except FastqError as error:
         return _failed(error)
+    return code
+
+
+def _run(name: str, rest: list[str]) -> int:
+    if name == "help":
+        return _help(rest)
+    if name not in COMMANDS:
+        return _unknown(name)
+    if name == "bench":
+        return int(importlib.import_module("fastq.bench").main(rest) or 0)
+    command = _command(name)
+    options = _parser(name, command).parse_args(rest)
+    options.argv = rest
+    return int(command.main(options))
 
 
 class _Parser(argparse.ArgumentParser):

@@ -31,13 +31,18 @@ class Database:
     embedded: Path | None = None
 
     def describe(self, connection: Connection) -> str:
-        """Say which database it is, without a password; for the embedded one how to look into it."""
+        """Say which database it is, without a password."""
         info = connection.raw.info
         server = f"Postgres {info.server_version // 10_000}.{info.server_version % 10_000}"
         if self.embedded is not None:
-            return f"{server}, embedded in {_short(self.embedded)}, for development only; look into it: psql '{self.url}'"
+            return f"{server}, embedded in {_short(self.embedded)}: for development only"
         place = info.host if info.host.startswith("/") else f"{info.host}:{info.port}"
         return f"{server}, database {info.dbname} at {place} as {info.user}"
+
+    @property
+    def psql(self) -> str | None:
+        """Say how to look into an embedded database."""
+        return f"psql '{self.url}'" if self.embedded is not None else None
 
 
 @contextmanager

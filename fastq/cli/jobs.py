@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -138,7 +139,7 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
             ("queue", job.queue),
             ("priority", job.priority),
             ("attempt", f"{job.attempt} of {job.max_attempts}"),
-            *((name, f"{moment:%Y-%m-%d %H:%M:%S} UTC ({output.ago(moment)})") for name, moment in moments if moment),
+            *((name, output.moment(moment)) for name, moment in moments if moment),
             ("runs on", running),
             ("crashes", detail.crashes or None),
             ("tags", job.tags),
@@ -147,9 +148,8 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
         ]
     )
     for error in detail.errors:
-        output.block(
-            f"attempt {error.get('attempt', '?')}, {error.get('at', '?')}", str(error.get("trace") or error.get("error", ""))
-        )
+        at = output.moment(datetime.fromisoformat(error["at"])) if error.get("at") else "at an unknown time"
+        output.block(f"attempt {error.get('attempt', '?')}, {at}", str(error.get("trace") or error.get("error", "")))
     return 0
 
 

@@ -33,7 +33,11 @@ STYLES = {
 LONG = {"error"}
 """Columns that are cut where the terminal ends; the others are never cut."""
 
-_IN_URL = re.compile(r"(://[^:@/\s]*:)[^@\s]*@")
+GAP, SHORTEST = 2, 16
+"""Characters between columns, and what is always shown of a long one."""
+
+_IN_URL = re.compile(r"""((?:://)?[^\s:/@"']*:)(?!//)[^@\s"]*@""")
+"""A user, a colon and a password before an @, in something that may not be quite a URL: an error quotes it as it came."""
 _IN_DSN = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)", re.IGNORECASE)
 
 
@@ -53,7 +57,7 @@ def json(value: object) -> None:
     out((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, err: bool = False) -> None:
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, err: bool = False) -> None:
     """Print a table; numbers stand to the right."""
     stream = sys.stderr if err else sys.stdout
     cells = [[_cell(value) for value in row] for row in rows]
@@ -69,7 +73,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, err: bool
         padded = (
             text.rjust(width) if to_right else text.ljust(width) for text, width, to_right in zip(row, widths, right, strict=True)
         )
-        stream.write("  ".join(padded).rstrip() + "\n")
+        stream.write((" " * GAP).join(padded).rstrip() + "\n")
 
 
 def _rich_table(columns: Sequence[str], cells: list[list[str]], right: list[bool], *, err: bool) -> None:
@@ -77,15 +81,17 @@ def _rich_table(columns: Sequence[str], cells: list[list[str]], right: list[bool
     from rich.table import Table  # noqa: PLC0415 - the same
     from rich.text import Text  # noqa: PLC0415 - the same
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name, to_right in zip(columns, right, strict=True):
-        long = name in LONG
-        made.add_column(
-            name, justify="right" if to_right else "left", no_wrap=long, overflow="ellipsis" if long else "fold", min_width=None
-        )
+    console = Console(stderr=err, highlight=False)
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    fixed = sum(width + GAP for name, width in zip(columns, widths, strict=True) if name not in LONG)
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="" if console.no_color else "bold")
+    for name, width, to_right in zip(columns, widths, right, strict=True):
+        shown = min(width, max(SHORTEST, console.width - fixed)) if name in LONG else width
+        made.add_column(name, justify="right" if to_right else "left", no_wrap=True, overflow="ellipsis", width=shown)
     for row in cells:
-        made.add_row(*(Text(text, style=STYLES.get(text, "")) for text in row))
-    Console(stderr=err, highlight=False).print(made)
+        made.add_row(*(Text(text, style="" if console.no_color else STYLES.get(text, "")) for text in row))
+    # Rather lines that the terminal folds than columns that nobody can read.
+    console.print(made, width=max(console.width, fixed + SHORTEST + GAP), crop=False, soft_wrap=False)
 
 
 def _cell(value: object) -> str:
@@ -108,6 +114,11 @@ def ago(moment: datetime | None, now: datetime | None = None) -> str:
         if size >= 2 * length:
             return f"{size / length:.0f}{unit} ago" if seconds > 0 else f"in {size / length:.0f}{unit}"
     return f"{size:.0f}s ago" if seconds >= 0 else f"in {size:.0f}s"
+
+
+def moment(when: datetime) -> str:
+    """Write a time for people: `2026-11-18 08:04:11 UTC (43s ago)`."""
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC ({ago(when)})"
 
 
 def plural(number: int, thing: str) -> str:

@@ -69,13 +69,15 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
         "fastq": f"{program_version()}, codec {codec.in_use()}",
         "app": f"{target}, {plural(len(registry.workers), 'kind')}",
         "database": database.describe(connection),
+        "": database.psql,
         "schema": f"{config.schema}, version {current_version(connection)}",
         "processes": str(config.process_count),
         "queues": f"{threads} in each process",
         "jobs": ", ".join(_waiting(rows)) or "none waiting",
     }
     for name, text in lines.items():
-        note(f"{name:10s} {text}")
+        if text:
+            note(f"{name:10s} {text}")
     note("")
     workers = sorted(registry.workers.items())
     table(WORKER_COLUMNS, [_worker_row(kind, worker) for kind, worker in workers], err=True)

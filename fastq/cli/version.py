@@ -44,7 +44,7 @@ def main(options: argparse.Namespace) -> int:
         with found(config) as database:
             connection = db.connect(database.url, role="version", schema=config.schema, pinned=False, prepare=False)
             try:
-                versions |= {"database": database.describe(connection), "schema": _schema(connection)}
+                versions |= {"database": database.describe(connection), "connect": database.psql, "schema": _schema(connection)}
             finally:
                 connection.close()
     except FastqError as error:

@@ -1,0 +1,227 @@
+"""What the commands do to a database, as a user and as a script see it."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from fastq.config import Config
+from tests.cli.conftest import command, environment
+from tests.helpers import execute
+
+
+def test_migrate_does_what_is_missing_and_says_so(fastq, empty_database):
+    def migrate(*words):
+        return fastq("migrate", *words, FASTQ_DATABASE_URL=empty_database).stdout
+
+    assert migrate("--dry-run").startswith("schema 'fastq' lacks: 0001_initial")
+    assert execute(empty_database, "select to_regclass('fastq.job')") == [(None,)]
+    assert migrate().startswith("schema 'fastq' has now: 0001_initial")
+    assert migrate() == "schema 'fastq' is up to date\n"
+    assert json.loads(migrate("--json", "--dry-run")) == {"schema": "fastq", "missing": []}
+    assert json.loads(migrate("--json", "--schema", "jobs_2"))["applied"][0] == "0001_initial"
+
+
+def test_migrate_prints_sql_that_does_the_same(fastq, empty_database):
+    execute(empty_database, fastq("migrate", "--sql").stdout)
+
+    assert json.loads(fastq("migrate", "--json", FASTQ_DATABASE_URL=empty_database).stdout)["applied"] == []
+
+
+def test_enqueue_stores_the_args_and_options(on_database, database):
+    told = on_database(
+        "enqueue",
+        "note",
+        '{"text": "é\\u0001"}',
+        "--queue",
+        "slow",
+        "--priority",
+        3,
+        "--delay",
+        60,
+        "--max-attempts",
+        4,
+        "--tag",
+        "a",
+        "--tag",
+        "b",
+    )
+
+    assert told == "enqueued job 1\n"
+    assert execute(
+        database,
+        "select kind, args ->> 'text', queue, priority, max_attempts, tags, state::text, "
+        "scheduled_at - created_at between '59 s' and '61 s' from fastq.job",
+    ) == [("note", "é\x01", "slow", 3, 4, ["a", "b"], "scheduled", True)]
+
+
+def test_enqueue_with_the_app_takes_the_options_of_the_kind(on_database, database):
+    on_database("enqueue", "mail", "{}", "--app", "app:registry")
+    told = on_database("enqueue", "note", "-", "--app", "app:registry", "--json", stdin='{"text": "x", "times": 2}')
+
+    assert json.loads(told) == {"id": 2}
+    assert execute(database, "select kind, queue, max_attempts, args from fastq.job order by id") == [
+        ("mail", "emails", 25, {}),
+        ("note", "default", 7, {"text": "x", "times": 2}),
+    ]
+
+
+def test_enqueue_refuses_an_option_that_is_not_allowed_and_stores_nothing(on_database, database):
+    assert "priority 9: expected a whole number from 1" in on_database("enqueue", "note", "{}", "--priority", 9, code=2)
+    assert execute(database, "select count(*) from fastq.job") == [(0,)]
+
+
+def test_jobs_are_listed_for_people_and_for_scripts(on_database):
+    for number in range(3):
+        on_database("enqueue", "note", json.dumps({"text": str(number)}), "--tag", f"t{number}")
+    on_database("jobs", "cancel", 2)
+
+    header, *lines = on_database("jobs", "list").splitlines()
+    assert header.split() == ["id", "state", "kind", "queue", "attempt", "enqueued", "next/end", "error"]
+    assert [line.split()[:5] for line in lines] == [
+        ["3", "available", "note", "default", "0/25"],
+        ["2", "cancelled", "note", "default", "0/25"],
+        ["1", "available", "note", "default", "0/25"],
+    ]
+    jobs = json.loads(on_database("jobs", "list", "--json", "--state", "available", "--state", "cancelled", "--limit", 2))
+    assert [(job["id"], job["state"], job["tags"]) for job in jobs] == [(3, "available", ["t2"]), (2, "cancelled", ["t1"])]
+    assert json.loads(on_database("jobs", "list", "--json", "--tag", "t9")) == []
+    assert json.loads(on_database("jobs", "list", "--json", "--kind", "note", "--queue", "default", "--tag", "t0"))[0]["id"] == 1
+
+
+def test_show_tells_everything_of_a_job(on_database, database):
+    on_database("enqueue", "note", '{"text": "hello"}', "--tag", "a")
+    execute(
+        database,
+        """update fastq.job set attempt = 1, errors = '[{"at": "2026-01-02T03:04:05+00:00", "attempt": 1, "error": "E: boom",
+        "trace": "Traceback:\\n  in work\\nE: boom"}]'""",
+    )
+
+    told = on_database("jobs", "show", 1)
+    assert 'args      {"text":"hello"}' in told
+    assert "attempt 1, 2026-01-02 03:04:05 UTC (" in told
+    assert "    Traceback:\n      in work\n    E: boom\n" in told
+    shown = json.loads(on_database("jobs", "show", 1, "--json"))
+    assert (shown["id"], shown["args"], shown["tags"], shown["errors"][0]["error"]) == (1, {"text": "hello"}, ["a"], "E: boom")
+    assert "there is no job 2" in on_database("jobs", "show", 2, code=1)
+
+
+def test_jobs_are_retried_cancelled_and_deleted_by_id(on_database, database):
+    for _ in range(3):
+        on_database("enqueue", "note", "{}", "--delay", 1000)
+
+    assert on_database("jobs", "retry", 1) == "job 1 available\n"
+    assert on_database("jobs", "cancel", 2) == "job 2 cancelled\n"
+    assert on_database("jobs", "delete", 3) == "job 3 deleted\n"
+    assert execute(database, "select id, state::text from fastq.job") == [(1, "available")]
+    assert on_database("jobs", "retry", 2) == "job 2 available\n"
+
+
+def test_a_script_sees_by_the_exit_code_that_a_job_could_not_be_changed(on_database):
+    on_database("enqueue", "note", "{}")
+    on_database("jobs", "cancel", 1)
+
+    assert "job 1 has ended already (cancelled)" in on_database("jobs", "cancel", 1, code=1)
+    assert "job 9 does not exist" in on_database("jobs", "delete", 1, 9, code=1)
+
+
+def test_queues_are_listed_paused_and_resumed(on_database, database):
+    on_database("enqueue", "note", "{}")
+
+    assert on_database("queues", "pause", "default") == "queue 'default' is paused\n"
+    assert on_database("queues", "list").splitlines()[1].split() == ["default", "paused", "1", "0", "0", "0", "0"]
+    (row,) = json.loads(on_database("queues", "list", "--json"))
+    assert (row["name"], row["available"], row["paused_at"] is None) == ("default", 1, False)
+    assert on_database("queues", "resume", "default") == "queue 'default' is resumed\n"
+    assert json.loads(on_database("queues", "resume", "default", "--json"))["changed"] is False
+    assert execute(database, "select paused_at from fastq.queue") == [(None,)]
+
+
+def test_pausing_a_queue_that_nobody_knows_asks_for_the_name(fastq, database):
+    told = fastq("queues", "pause", "emials", FASTQ_DATABASE_URL=database)
+
+    assert told.returncode == 0
+    assert "is that its name?" in told.stderr
+
+
+def test_version_tells_what_runs_and_the_database_if_there_is_one(fastq, on_database):
+    told = json.loads(on_database("version", "--json"))
+
+    assert {"fastq", "python", "system", "psycopg", "libpq", "codec", "database", "schema"} <= told.keys()
+    assert told["database"].startswith("Postgres ")
+    assert told["schema"].startswith("fastq, version ")
+    assert "none (no database is configured" in fastq("--version").stdout
+
+
+def on_a_terminal(words, folder, **variables):
+    """Run `fastq WORDS` with a terminal of 80 columns as stdout and return what it showed."""
+    ours, theirs = os.openpty()
+    env = environment(TERM="xterm-256color", **variables) | {"COLUMNS": "80"}
+    child = subprocess.Popen(command(*words), cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            block = os.read(ours, 65536)
+        except OSError:  # how Linux tells the end of a terminal
+            break
+        if not block:
+            break
+        shown += block
+    os.close(ours)
+    assert child.wait(30) == 0
+    return shown.decode()
+
+
+@pytest.fixture
+def hostile_job(on_database, database):
+    """Store a job whose error and args try to drive the terminal."""
+    on_database("enqueue", "note", json.dumps({"text": "\x1b[2J\u202eabc"}))
+    error = [{"error": "\x1b]0;owned\x07\x1b[31m" + "long " * 40, "trace": "a\x1b[2Jb\rc"}]
+    execute(database, "update fastq.job set errors = %s::jsonb" % ("'" + json.dumps(error) + "'"))
+    return database
+
+
+@pytest.mark.parametrize("words", [("jobs", "list"), ("jobs", "show", "1")])
+def test_what_a_job_holds_cannot_drive_the_terminal(hostile_job, folder, fastq, words):
+    shown = on_a_terminal(words, folder, FASTQ_DATABASE_URL=hostile_job, NO_COLOR="1")
+    piped = fastq(*words, FASTQ_DATABASE_URL=hostile_job).stdout
+
+    for text in (shown.replace("\r\n", "\n"), piped):
+        assert "\\x1b" in text
+        assert [mark for mark in text if not mark.isprintable() and mark != "\n"] == []
+
+
+def test_a_terminal_gets_colours_and_lines_that_fit(hostile_job, folder):
+    shown = on_a_terminal(("jobs", "list"), folder, FASTQ_DATABASE_URL=hostile_job)
+    plain = on_a_terminal(("jobs", "list"), folder, FASTQ_DATABASE_URL=hostile_job, NO_COLOR="1")
+
+    assert "\x1b[1m" in shown
+    assert "\x1b[" not in plain
+    assert all(len(line) <= 80 for line in plain.splitlines())
+    assert "available  note  default" in plain
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(on_database, database, folder):
+    for _ in range(3):
+        on_database("enqueue", "note", "{}")
+    ours, theirs = os.pipe()
+    os.close(ours)
+
+    child = subprocess.run(
+        command("jobs", "list"),
+        cwd=folder,
+        env=environment(FASTQ_DATABASE_URL=database),
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(theirs)
+
+    assert (child.returncode, child.stderr) == (0, "")
+
+
+def test_the_default_folder_of_the_embedded_postgres_is_in_the_project():
+    assert Config().data_dir == ".fastq/postgres"

@@ -1,0 +1,141 @@
+"""What the command line tells about itself, and how it refuses."""
+
+from dataclasses import fields
+
+import pytest
+
+from fastq.cli import COMMANDS
+from fastq.config import Config, variable_of
+
+PROGRAMS = [name for name in COMMANDS if name not in ("help", "bench")]
+
+
+@pytest.mark.parametrize("words", [(), ("help",), ("--help",), ("-h",)])
+def test_help_lists_every_command(fastq, words):
+    told = fastq(*words)
+
+    assert told.returncode == 0
+    assert [name for name in COMMANDS if f"\n  {name} " not in told.stdout] == []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_help_of_a_command_has_examples(fastq, name):
+    told = fastq(name, "--help")
+
+    assert told.returncode == 0
+    assert f"\n  fastq {name} " in told.stdout.partition("examples:")[2]
+    assert fastq("help", name).stdout == told.stdout
+
+
+def test_run_has_a_flag_for_every_setting_and_names_its_variable(fastq):
+    told = " ".join(fastq("run", "--help").stdout.split())
+
+    assert [setting.name for setting in fields(Config) if f"[{variable_of(setting.name)};" not in told] == []
+
+
+def test_help_settings_tells_flag_variable_and_default_of_every_setting(fastq):
+    told = fastq("help", "settings").stdout
+
+    assert [setting.name for setting in fields(Config) if f"   {variable_of(setting.name)}   default: " not in told] == []
+
+
+def test_an_unknown_command_is_answered_with_the_nearest_one(fastq):
+    told = fastq("jbos")
+
+    assert (told.returncode, told.stderr) == (2, "fastq: no command 'jbos'; did you mean jobs?\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run",), "the following arguments are required: TARGET; see fastq run --help"),
+        (("run", "app:registry", "--nonsense", "1"), "unrecognized arguments: --nonsense 1"),
+        (("run", "app:registry", "--poll-interval", "soon"), "--poll-interval: expected seconds, 0.01 to 60, got 'soon'"),
+        (("run", "app:registry", "--procs", "9999"), "--procs: expected a whole number, 0 to 256, got '9999'"),
+        (("run", "app:registry", "--queue", "a=0"), "--queue: expected NAME or NAME=CONCURRENCY"),
+        (
+            ("run", "app:registry", "--beat-interval", "10"),
+            "FASTQ_BEAT_INTERVAL (10) must be",
+        ),
+        (("run", "nowhere:registry"), "no module 'nowhere'"),
+        (("run", "app"), "expected MODULE:REGISTRY such as app.jobs:registry, got 'app'; for a registry called"),
+        (("run", "app:empty"), "app:empty has no workers; write @empty.register above them"),
+        (("dev", "app.py"), "expected MODULE:REGISTRY"),
+        (("jobs",), "the following arguments are required: ACTION"),
+        (("jobs", "list", "--state", "done"), "invalid choice: 'done' (choose from"),
+        (("jobs", "show", "x"), "expected a whole number above 0, got 'x'"),
+        (("jobs", "list"), "no database is configured, and there is no embedded one in .fastq/postgres"),
+        (("enqueue", "note", "{text: 1}"), "expected a JSON object, got '{text: 1}'"),
+        (("enqueue", "note", "[1]"), "expected a JSON object, got '[1]'"),
+        (
+            ("enqueue", "note", '{"text": 1}', "--app", "app:registry"),
+            "args of kind 'note', field 'text': expected `str`, got `int`",
+        ),
+        (("enqueue", "note", '{"txt": 1}', "--app", "app:registry"), "missing required field `text`"),
+        (
+            ("enqueue", "note", '{"text": "", "tims": 2}', "--app", "app:registry"),
+            "field 'tims': no such field; app.NoteArgs has text",
+        ),
+        (("enqueue", "nota", "{}", "--app", "app:registry"), "app:registry has no worker for kind 'nota'; it has mail, note"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_mistake_ends_with_code_2_and_a_line_that_names_it(fastq, folder, words, said):
+    told = fastq(*words)
+
+    assert told.returncode == 2
+    assert said in told.stderr
+    assert "Traceback" not in told.stderr
+    assert not (folder / ".fastq").exists()
+
+
+def test_a_variable_with_a_bad_value_is_named_with_what_is_allowed(fastq):
+    told = fastq("jobs", "list", FASTQ_STATEMENT_TIMEOUT="never")
+
+    assert told.returncode == 2
+    assert told.stderr == "fastq: FASTQ_STATEMENT_TIMEOUT: expected seconds, 0.1 to 600, got 'never'; the default is 10.0\n"
+
+
+def test_a_flag_wins_over_its_variable(fastq):
+    told = fastq("migrate", "--sql", "--schema", "jobs_2", FASTQ_SCHEMA="jobs_3")
+
+    assert 'create table "jobs_2".job (' in told.stdout
+    assert "jobs_3" not in told.stdout
+
+
+@pytest.mark.parametrize("command", [("run", "app:registry"), ("migrate",), ("jobs", "list"), ("enqueue", "note", "{}")])
+def test_a_database_that_is_not_there_ends_with_code_3_and_the_place_that_was_tried(fastq, command):
+    told = fastq(*command, FASTQ_DATABASE_URL="postgresql://me:hunter2@127.0.0.1:1/jobs")
+
+    assert told.returncode == 3
+    assert '"127.0.0.1", port 1 failed' in told.stderr
+    assert "--database or FASTQ_DATABASE_URL names it" in told.stderr
+    assert "hunter2" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter2@127.0.0.1:1/jobs",
+        "postgresql://me:hunter2@127.0.0.1:port/jobs",
+        "postgres:/me:hunter2@127.0.0.1",
+        "me:hunter2@127.0.0.1/jobs",
+        "host=127.0.0.1 port=1 password=hunter2",
+        "host=127.0.0.1 port=1 password = 'hunter2 x' nonsense",
+        "postgresql://127.0.0.1:1/jobs?password=hunter2&x=1",
+    ],
+)
+@pytest.mark.parametrize("command", [("migrate",), ("version",)])
+def test_no_password_is_ever_printed(fastq, command, url):
+    told = fastq(*command, "--database", url)
+
+    assert "hunter2" not in told.stdout + told.stderr
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize("command", [("run", "app:registry"), ("jobs", "list"), ("queues", "list"), ("enqueue", "note", "{}")])
+def test_a_schema_that_is_not_migrated_ends_with_code_3_and_the_remedy(fastq, empty_database, command):
+    told = fastq(*command, FASTQ_DATABASE_URL=empty_database)
+
+    assert told.returncode == 3
+    assert "run fastq migrate" in told.stderr

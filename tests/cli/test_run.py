@@ -1,0 +1,177 @@
+"""`fastq run`, `fastq dev` and the quickstart, with real processes, signals and databases."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import APP, ROOT, command, environment
+from tests.helpers import execute, process_exists, wait_for
+
+pytestmark = pytest.mark.process
+
+
+class Program:
+    """A program under way, with what it has said so far on both its outputs."""
+
+    def __init__(self, process, said):
+        self.process = process
+        self._said = said
+
+    @property
+    def said(self):
+        return self._said.read_text()
+
+    def wait_until_it_says(self, text, times=1):
+        wait_for(lambda: self.said.count(text) >= times or self.process.poll() is not None, 30, f"{text!r} in {self.said}")
+        assert self.said.count(text) >= times, self.said
+
+    def stop(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@contextmanager
+def started(folder, *words, **variables):
+    """Start a program in a folder; kill it if the test has not ended it."""
+    said = folder / "said.txt"
+    with said.open("w") as stream:
+        process = subprocess.Popen(words, cwd=folder, env=environment(**variables), stdout=stream, stderr=stream)
+    try:
+        yield Program(process, said)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_run_says_what_it_found_works_a_job_and_ends_at_a_signal(on_database, database, folder, number):
+    on_database("enqueue", "note", '{"text": "hello"}')
+    words = command("run", "app:registry", "--procs", 1, "--queue", "default=2", "--queue", "slow=1")
+
+    with started(folder, *words, FASTQ_DATABASE_URL=database) as program:
+        program.wait_until_it_says("NOTE hello")
+        assert program.stop(number) == 0
+
+    lines = [line.split() for line in program.said.splitlines()]
+    assert ["app", "app:registry,", "2", "kinds"] in lines
+    assert ["processes", "1"] in lines
+    assert ["queues", "default", "x2,", "slow", "x1", "in", "each", "process"] in lines
+    assert ["jobs", "1", "available"] in lines
+    assert ["note", "NoteWorker", "default", "60", "s", "7", "sync"] in lines
+    assert ["mail", "MailWorker", "emails", "60", "s", "25", "async"] in lines
+    assert "warning: queue 'emails' (mail) is not worked here: add --queue emails" in program.said
+    assert execute(database, "select state::text, output from fastq.job_archive") == [("completed", "hello")]
+
+
+def test_run_tells_of_a_paused_queue_and_hides_the_password(on_database, database, folder):
+    on_database("queues", "pause", "default")
+
+    with started(
+        folder, *command("run", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=f"{database}&password=hunter2"
+    ) as program:
+        program.wait_until_it_says("leader.elected")
+        assert program.stop() == 0
+
+    assert "warning: queue 'default' is paused: fastq queues resume default" in program.said
+    assert "hunter2" not in program.said
+
+
+def test_run_logs_json_when_asked(database, folder):
+    words = command("run", "app:registry", "--procs", 1, "--log-json")
+
+    with started(folder, *words, FASTQ_DATABASE_URL=database) as program:
+        program.wait_until_it_says('"event": "leader.elected"')
+        assert program.stop() == 0
+
+
+@pytest.fixture
+def project():
+    """Give a project's folder that the user of root's embedded Postgres can pass."""
+    folder = Path(tempfile.mkdtemp(prefix="fastq-test-cli-", dir="/tmp"))
+    folder.chmod(0o711)
+    (folder / "app.py").write_text(APP)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def fastq(folder, *words):
+    """Run a command to its end in a folder, without a database in the environment."""
+    done = subprocess.run(command(*words), cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=50)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("watcher", ["watchfiles", "polling"])
+def test_dev_brings_a_database_works_jobs_and_starts_again_when_the_code_changes(project, watcher):
+    words = command("dev", "app:registry", "--procs", 1)
+    if watcher == "polling":
+        words[1:3] = ["-c", "import sys; sys.modules['watchfiles'] = None; from fastq.cli import main; sys.exit(main())"]
+
+    with started(project, *words) as program:
+        program.wait_until_it_says("leader.elected")
+        fastq(project, "enqueue", "note", '{"text": "one"}')
+        program.wait_until_it_says("NOTE one")
+
+        (project / "app.py").write_text("1 / 0\n")
+        program.wait_until_it_says("fastq run ended with code 2; it starts again when the code changes")
+        (project / "app.py").write_text(APP.replace("NOTE", "CHANGED"))
+        program.wait_until_it_says("leader.elected", times=2)
+        fastq(project, "enqueue", "note", '{"text": "two"}')
+        program.wait_until_it_says("CHANGED two")
+        (server,) = (int((project / ".fastq/postgres/data/postmaster.pid").read_text().split()[0]),)
+
+        assert program.stop() == 0
+
+    assert "app.py changed: starting again" in program.said
+    assert "embedded in .fastq/postgres: for development only" in program.said
+    assert "psql 'postgresql://" in program.said
+    assert not process_exists(server)
+    assert [line.split()[1] for line in fastq(project, "jobs", "list").splitlines()[1:]] == ["completed", "completed"]
+
+
+def test_dev_passes_a_second_signal_on_and_leaves_no_process_behind(project):
+    (project / "app.py").write_text(APP.replace("print(f", "import time; print('SLEEPS', flush=True); time.sleep(60); print(f"))
+
+    with started(project, *command("dev", "app:registry", "--procs", 1)) as program:
+        program.wait_until_it_says("leader.elected")
+        fastq(project, "enqueue", "note", '{"text": ""}')
+        program.wait_until_it_says("SLEEPS")
+        child = int(Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children").read_text().split()[0])
+        os.kill(program.process.pid, signal.SIGINT)
+        program.wait_until_it_says("supervisor.stops")
+
+        assert program.stop(signal.SIGINT) == 0
+
+    assert not process_exists(child)
+    assert fastq(project, "jobs", "list").splitlines()[1].split()[1] == "available"
+
+
+def test_the_quickstart_completes_all_its_jobs(on_database, database, folder):
+    url = {"FASTQ_DATABASE_URL": database, "PYTHONPATH": str(ROOT)}
+    enqueued = subprocess.run(
+        [sys.executable, "-m", "examples.quickstart"],
+        cwd=ROOT,
+        env=environment(**url),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert enqueued.stdout == "enqueued 7 jobs\n"
+
+    with started(folder, *command("run", "examples.quickstart:registry", "--procs", 1, "--app-dir", ROOT), **url) as program:
+        wait_for(lambda: execute(database, "select count(*) from fastq.job") == [(0,)], 30)
+        assert program.stop() == 0
+
+    assert execute(
+        database, "select kind, count(*), max(attempt) from fastq.job_archive where state = 'completed' group by 1 order by 1"
+    ) == [("flaky", 1, 3), ("greet", 3, 1), ("oven", 1, 1), ("sort", 2, 1)]
+    for line in ("sort     ['bear', 'tiger', 'whale']", "greet    hello, Ada", "flaky    attempt 3 went well", "oven     hot"):
+        assert line in program.said
