@@ -77,6 +77,8 @@ def parse_queues(text: str) -> dict[str, int]:
         if not QUEUE.fullmatch(name) or not 0 <= concurrency <= MAX_CONCURRENCY or (equals and not concurrency):
             raise ValueError
         queues[name] = concurrency
+    if not queues:
+        raise ValueError
     return queues
 
 

@@ -1,0 +1,104 @@
+"""The configuration: where a setting comes from, and what a bad one is told."""
+
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from fastq.config import Config, variable_of
+from fastq.errors import ConfigError
+
+BAD = {  # by the beginning of what is allowed: values that are not
+    "seconds": ["", "x", "-1", "nan", "inf", "1e9"],
+    "a whole number": ["x", "1.5", "-1", "99999999999", "0x10"],
+    "1/true": ["maybe", "2"],
+    "auto or c": ["fast"],
+    "debug or info": ["loud"],
+    "a name like": ["Fastq", "a-b", "1a", 'a"b', "a" * 49, "ä"],
+    "NAME or NAME=": ["a=0", "a=1001", "a=b", "=3", "UPPER", "a b", ",", "a=-1"],
+}
+CHECKED = [setting for setting in fields(Config) if setting.metadata["allowed"] != "text"]
+
+
+def bad_values(setting):
+    (values,) = (values for start, values in BAD.items() if setting.metadata["allowed"].startswith(start))
+    return [value for value in values if value]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [(setting, value) for setting in CHECKED for value in bad_values(setting)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_a_bad_value_is_told_with_its_variable_what_came_and_what_is_allowed(setting, value):
+    with pytest.raises(ConfigError) as caught:
+        Config.load({variable_of(setting.name): value})
+
+    assert str(caught.value).startswith(f"{variable_of(setting.name)}: expected {setting.metadata['allowed']}, got {value!r}")
+    assert "default" in str(caught.value)
+
+
+def test_a_bad_flag_is_told_as_the_flag():
+    with pytest.raises(ConfigError, match=r"--archive-days: expected a whole number, 1 to 3650, got '0'"):
+        Config.load({}, archive_days="0")
+
+
+def test_what_was_given_comes_before_the_environment_and_that_before_the_default():
+    environment = {"FASTQ_PROCS": "3", "FASTQ_BATCH": "100"}
+
+    config = Config.load(environment, procs="5", batch=None)
+
+    assert (config.procs, config.batch, config.threads) == (5, 100, 16)
+    assert Config.load({}) == Config()
+
+
+def test_an_empty_variable_counts_as_not_set():
+    assert Config.load({"FASTQ_PROCS": "", "FASTQ_SCHEMA": "  "}) == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "queues"),
+    [
+        ("default", {"default": 0}),
+        ("default=16,emails=4", {"default": 16, "emails": 4}),
+        (" a , b.c-d_1=1 ", {"a": 0, "b.c-d_1": 1}),
+    ],
+)
+def test_queues_are_read_with_their_concurrency(text, queues):
+    assert Config.load({"FASTQ_QUEUES": text}).queues == queues
+
+
+def test_a_queue_that_names_no_concurrency_gets_the_number_of_threads():
+    assert Config.load({}, queues="a,b=2", threads="7").concurrency == {"a": 7, "b": 2}
+
+
+@pytest.mark.parametrize(("text", "value"), [("1", True), ("YES", True), ("off", False), ("false", False)])
+def test_flags_are_read_from_words(text, value):
+    assert Config.load({"FASTQ_ARCHIVE": text}).archive is value
+
+
+def test_a_beat_that_could_be_lost_without_a_death_is_required():
+    with pytest.raises(ConfigError, match=r"FASTQ_BEAT_INTERVAL \(5\) must be .* FASTQ_PROCESS_TTL \(10\)"):
+        Config.load({"FASTQ_PROCESS_TTL": "10"})
+
+
+def test_a_setting_that_does_not_exist_is_refused():
+    with pytest.raises(ConfigError, match="no setting is called speed"):
+        Config.load({}, speed=1)
+
+
+def test_processes_are_counted_by_the_cores_when_left_open():
+    assert Config().process_count >= 1
+    assert Config(procs=3).process_count == 3
+
+
+def test_every_default_is_allowed_and_every_setting_explains_itself():
+    for setting in CHECKED:
+        default = getattr(Config(), setting.name)
+        if not isinstance(default, dict):
+            assert setting.metadata["parse"](str(default)) == default, setting.name
+        assert setting.metadata["help"], setting.name
+
+
+def test_a_configuration_does_not_change():
+    with pytest.raises(FrozenInstanceError):
+        Config().procs = 3

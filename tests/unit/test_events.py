@@ -1,0 +1,166 @@
+"""Events: what a line looks like, who hears of it, and what the log makes of it."""
+
+import json
+import logging
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from fastq.events import Event, emit, subscribe
+
+
+@pytest.fixture
+def heard():
+    """Collect the events of a test."""
+    collected = []
+    unsubscribe = subscribe(collected.append)
+    yield collected
+    unsubscribe()
+
+
+def logged(text):
+    """Run a program, in which pytest has no part, and return what it wrote to stderr."""
+    head = "import logging, sys\nfrom fastq import log\nfrom fastq.config import Config\nfrom fastq.events import emit\n"
+    done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(text)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (3, "3"),
+        (0.1 + 0.2, "0.3"),
+        (12345678.25, "12345678.25"),
+        (True, "true"),
+        ("plain", "plain"),
+        ("", '""'),
+        ("two words", '"two words"'),
+        ("a=b", '"a=b"'),
+        ('say "no"', r'"say \"no\""'),
+        ("back\\slash", r'"back\\slash"'),
+        ("a\nevil id=1", r'"a\nevil id=1"'),
+        ("\x1b[31m", r'"\x1b[31m"'),
+        ("\u202e", r'"\u202e"'),
+        ("\ud800", r'"\ud800"'),
+        ("\U000e0001", r'"\U000e0001"'),
+        ("größe", "größe"),
+        (["a", "b"], "a,b"),
+        ("x" * 2001, "x" * 2000 + "..."),
+    ],
+)
+def test_a_value_stays_on_its_line_and_cannot_be_taken_for_another(value, written):
+    assert str(Event("job.failed", logging.INFO, {"error": value})) == f"job.failed error={written}"
+
+
+def test_a_field_of_none_is_left_out():
+    assert str(Event("job.failed", logging.INFO, {"id": 1, "queue": None})) == "job.failed id=1"
+
+
+def test_subscribers_hear_events_whatever_is_logged_until_they_unsubscribe():
+    heard = []
+    unsubscribe = subscribe(heard.append)
+
+    emit("job.failed", level=logging.DEBUG, id=1)
+    unsubscribe()
+    emit("job.failed", id=2)
+
+    assert heard == [Event("job.failed", logging.DEBUG, {"id": 1})]
+
+
+def test_a_subscriber_that_raises_is_logged_and_the_others_hear_the_event(heard, caplog):
+    unsubscribe = subscribe(lambda event: 1 / 0)
+    later = []
+    unsubscribe_later = subscribe(later.append)
+
+    emit("job.failed", id=1)
+    unsubscribe()
+    unsubscribe_later()
+
+    assert len(heard) == len(later) == 1
+    assert "a subscriber raised on job.failed" in caplog.text
+
+
+def test_nothing_is_written_when_nobody_listens():
+    told = logged("""
+        class Unprintable:
+            def __str__(self):
+                raise AssertionError("written although nobody listens")
+
+        log.set_up(Config(log_level="warning"))
+        emit("job.failed", what=Unprintable())
+    """)
+
+    assert told == ""
+
+
+def test_the_log_is_one_short_line_for_people():
+    told = logged("""
+        log.set_up(Config())
+        emit("job.failed", level=logging.WARNING, id=1, error="a\\nb")
+    """)
+
+    assert told[:2].isdecimal()
+    assert told[13:] == 'warning job.failed id=1 error="a\\nb"\n'
+
+
+def test_the_log_is_one_object_a_line_for_machines():
+    told = logged(r"""
+        log.set_up(Config(log_json=True))
+        emit("job.failed", id=1, error="a\nb\ud800", event="not this", when=Config)
+        logging.getLogger("app").warning("hello")
+    """)
+
+    ours, theirs = map(json.loads, told.splitlines())
+    assert list(ours) == ["time", "level", "pid", "event", "id", "error", "when"]
+    assert (ours["event"], ours["level"], ours["id"], ours["error"]) == ("job.failed", "info", 1, "a\nb\ud800")
+    assert (theirs["logger"], theirs["message"]) == ("app", "hello")
+
+
+def test_a_second_set_up_replaces_the_first():
+    told = logged("""
+        log.set_up(Config())
+        log.set_up(Config(log_level="error"))
+        emit("one", level=logging.WARNING)
+        emit("two", level=logging.ERROR)
+    """)
+
+    assert [line[13:] for line in told.splitlines()] == ["error   two"]
+
+
+def test_an_application_that_configured_nothing_logs_in_the_same_form():
+    told = logged("""
+        log.set_up(Config(log_level="debug"))
+        logging.getLogger("app.mail").info("sent %d", 3)
+        logging.getLogger("app.mail").debug("not this")
+    """)
+
+    assert [line[13:] for line in told.splitlines()] == ["info    app.mail: sent 3"]
+
+
+def test_what_the_application_configured_itself_stays():
+    told = logged("""
+        logging.basicConfig(format="theirs %(message)s")
+        log.set_up(Config())
+        emit("job.failed", id=1)
+        logging.getLogger("app").warning("hello")
+    """)
+
+    first, second = told.splitlines()
+    assert first[13:] == "info    job.failed id=1"
+    assert second == "theirs hello"
+
+
+def test_a_logger_of_ours_that_the_application_configured_is_left_to_it():
+    told = logged("""
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("theirs %(message)s"))
+        logging.getLogger("fastq").addHandler(handler)
+        log.set_up(Config())
+        logging.getLogger().handlers.clear()
+        emit("job.failed", id=1)
+    """)
+
+    assert told == "theirs job.failed id=1\n"
