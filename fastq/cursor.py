@@ -10,10 +10,12 @@ lately (and, while a forgotten transaction pins xmin, over everything that ran s
     low        nothing available lies at or below it. The re-scan walks from here to the frontier, a batch a time, whenever
                the frontier finds too little, on a wake-up, and at least once a second: a transaction may take its seq early
                and commit late, behind the frontier.
-    mark       a frontier of a while ago. `low` moves up to it when (1) every transaction that was writing when it was noted
-               has ended, by the snapshots' xids, (2) LAG is over, since nextval can run a little before its transaction
-               owns an xid, and (3) a look in the database finds nothing available between low and mark, locked or not (the
-               claim that has it locked may fail). Else `low` moves to just below what was found.
+    mark       a frontier of a while ago. `low` moves up to it when (1) every transaction that was writing jobs when it was
+               noted has ended (by the snapshots' xids; where an old one lives on, by the lock on job that it would hold,
+               so that a forgotten transaction which never touched job holds nothing back), (2) LAG is over, since nextval
+               can run a little before its transaction owns an xid, and (3) a look in the database finds nothing available
+               between low and mark, locked or not (the claim that has it locked may fail). Else `low` moves to just below
+               what was found.
 
 Released jobs get a new seq and so lie ahead. What all this should ever miss is found by the sweep, a re-scan from zero.
 It deliberately does not know why a claim is made, or what becomes of the jobs.
@@ -29,6 +31,8 @@ from fastq import board
 from fastq.claimed import Claimed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from fastq.board import Board
     from fastq.db import Connection
 
@@ -37,6 +41,10 @@ LAG = 1.0
 
 RESCAN_INTERVAL = 1.0
 """Seconds between re-scans while the frontier finds enough: bounds how late a late commit can be."""
+
+RESCAN_REST = 20
+"""A pass of the re-scan is followed by this many times its own length without one: a transaction that enqueued and was then
+forgotten holds the low-water mark, the passes grow, and they may not eat the claims' time."""
 
 SWEEP_INTERVAL = 300.0
 """Seconds between looks from zero. A guess: it is for what must not happen, and costs one walk over the index."""
@@ -62,11 +70,16 @@ class Cursor:
         words = self._words
         if words[board.BACKLOG] or words[board.DRAINED] != words[board.WAKES]:
             return True
-        return time.monotonic_ns() - words[board.LOOKED_AT] >= self._poll_ns
+        now = time.monotonic_ns()
+        return now - words[board.LOOKED_AT] >= self._poll_ns or bool(words[board.OWED] and self._rescan_due(now, 0.0))
 
     def wait(self) -> float:
-        """Return the seconds until the poll is due."""
-        return max(0.0, (self._poll_ns - (time.monotonic_ns() - self._words[board.LOOKED_AT])) / 1e9)
+        """Return the seconds until the poll, or a re-scan that was put off, is due."""
+        words, now = self._words, time.monotonic_ns()
+        wait = self._poll_ns - (now - words[board.LOOKED_AT])
+        if words[board.OWED]:
+            wait = min(wait, RESCAN_REST * words[board.RESCAN_TOOK] - (now - words[board.RESCANNED_AT]))
+        return max(0.0, wait / 1e9)
 
     def take_turn(self, timeout: float) -> bool:
         """Wait for the turn. False after `timeout`: its holder may be frozen, and then a claim without it is still right."""
@@ -82,22 +95,35 @@ class Cursor:
         """Let the next process claim."""
         self._board.end_turn(self._queue)
 
-    def claim(self, connection: Connection, token: int, limit: int) -> list[Claimed]:
-        """Claim up to `limit` jobs, ahead of the frontier first, then behind it; keep the marks moving."""
+    def claim(self, connection: Connection, next_token: Callable[[], int], limit: int) -> Iterator[tuple[Claimed, bool]]:
+        """Claim up to `limit` jobs in one or two statements, ahead of the frontier and behind it; then keep the marks moving.
+
+        Yields what each statement brought, as it comes, with whether more is to be done in this turn. What was yielded must
+        be on the board before the next statement is let run.
+        """
         words = self._words
         wakes, now = words[board.WAKES], time.monotonic_ns()
         words[board.LOOKED_AT] = now
-        overdue = now - words[board.RESCANNED_AT] >= RESCAN_INTERVAL * 1e9
-        late = self._rescan(connection, token, limit) if overdue else self._nothing(token)
-        room = limit - len(late)
-        ahead = self._claim(connection, token, board.FRONTIER, END, room) if room else self._nothing(token)
-        words[board.BACKLOG] = len(ahead) == room
-        if not words[board.BACKLOG] and not overdue:
-            late = self._rescan(connection, token, room - len(ahead))
+        behind = self._rescan_due(now, RESCAN_INTERVAL)
+        room = limit
+        if behind:
+            late = self._rescan(connection, next_token, room)
+            room -= len(late)
+            yield late, True
+        ahead = self._claim(connection, next_token(), board.FRONTIER, END, room) if room else self._nothing()
+        words[board.BACKLOG] = words[board.RESCANNING] or len(ahead) == room
+        room -= len(ahead)
+        look_behind = not words[board.BACKLOG] and not behind
+        if look_behind and not self._rescan_due(now, 0.0):
+            look_behind, words[board.OWED] = False, 1  # the last pass was long: let the next one wait its share
         if not words[board.BACKLOG]:
             words[board.DRAINED] = wakes  # as of the start of this look: a wake-up during it calls for another
-        self._move_low(connection, now)
-        return [claimed for claimed in (late, ahead) if len(claimed)]
+        tidy = self._mark_due(now)
+        yield ahead, look_behind or tidy
+        if look_behind:
+            yield self._rescan(connection, next_token, room), tidy
+        if tidy:
+            self._move_low(connection, now)
 
     def lowest(self) -> int:
         """Return a seq below everything that the next claim can take."""
@@ -105,6 +131,11 @@ class Cursor:
         if time.monotonic_ns() - words[board.SWEPT_AT] >= SWEEP_INTERVAL * 0.9e9:  # a sweep may begin with it
             return 0
         return min(int(words[at]) for at in (*board.LOW, *(board.RESCAN if words[board.RESCANNING] else ())))
+
+    @property
+    def backlog(self) -> bool:
+        """Tell whether the last look left something behind."""
+        return bool(self._words[board.BACKLOG])
 
     def _claim(self, connection: Connection, token: int, after: range, upto: int, limit: int) -> Claimed:
         """Run the claim from one of the cursor's positions and move that position and the frontier."""
@@ -120,46 +151,61 @@ class Cursor:
                 words[at] = max(words[at], seq)
         return claimed
 
-    def _rescan(self, connection: Connection, token: int, limit: int) -> Claimed:
+    def _rescan_due(self, now: int, interval: float) -> bool:
+        """Tell whether a re-scan may begin: a pass may take a twentieth of the time, whatever it has to walk over."""
+        words = self._words
+        pause = max(int(interval * 1e9), RESCAN_REST * words[board.RESCAN_TOOK])
+        return bool(words[board.RESCANNING]) or now - words[board.RESCANNED_AT] >= pause
+
+    def _rescan(self, connection: Connection, next_token: Callable[[], int], limit: int) -> Claimed:
         """Claim a batch of what lies between the low-water mark and the frontier; a full pass starts over next time."""
         words = self._words
+        began = time.monotonic_ns()
         if not words[board.RESCANNING]:
+            words[board.OWED] = 0
             lows = [words[at] for at in board.LOW]
-            end = max(words[at] for at in board.FRONTIER)
-            now = time.monotonic_ns()
-            if now - words[board.SWEPT_AT] >= SWEEP_INTERVAL * 1e9:
-                words[board.SWEPT_AT] = now
+            if began - words[board.SWEPT_AT] >= SWEEP_INTERVAL * 1e9:
+                words[board.SWEPT_AT] = began
                 lows = [0] * board.PRIORITIES
-            elif all(words[low] >= words[front] for low, front in zip(board.LOW, board.FRONTIER, strict=True)):
-                words[board.RESCANNED_AT] = now
-                return self._nothing(token)
+            elif not self._behind():
+                words[board.RESCANNED_AT] = began
+                return self._nothing()
             for at, low in zip(board.RESCAN, lows, strict=True):
                 words[at] = low
-            words[board.RESCAN_END], words[board.RESCANNING] = end, 1
-        late = self._claim(connection, token, board.RESCAN, words[board.RESCAN_END], limit)
+            words[board.RESCAN_END], words[board.RESCANNING] = max(words[at] for at in board.FRONTIER), 1
+        late = self._claim(connection, next_token(), board.RESCAN, words[board.RESCAN_END], limit)
         if len(late) < limit:
             words[board.RESCANNING] = 0
             words[board.RESCANNED_AT] = time.monotonic_ns()
+            words[board.RESCAN_TOOK] = words[board.RESCANNED_AT] - began
         else:
             words[board.BACKLOG] = 1  # there may be more behind: do not wait for a wake-up
         return late
 
-    def _nothing(self, token: int) -> Claimed:
-        return Claimed(self.name, token, [])
+    def _behind(self) -> bool:
+        """Tell whether there is anything between the low-water marks and the frontiers."""
+        words = self._words
+        return any(words[front] > words[low] for front, low in zip(board.FRONTIER, board.LOW, strict=True))
+
+    def _nothing(self) -> Claimed:
+        return Claimed(self.name, 0, [])
+
+    def _mark_due(self, now: int) -> bool:
+        """Tell whether the marks can be moved: one is to be noted, or is old enough."""
+        noted = self._words[board.BARRIER_AT]
+        return now - noted >= LAG * 1e9 if noted else self._behind()
 
     def _move_low(self, connection: Connection, now: int) -> None:
         """Note a mark, or move the low-water mark to it once everybody who was writing then has ended."""
         words = self._words
         if not words[board.BARRIER_AT]:
-            if any(words[front] > words[low] for front, low in zip(board.FRONTIER, board.LOW, strict=True)):
-                for mark, front in zip(board.MARK, board.FRONTIER, strict=True):
-                    words[mark] = words[front]
-                words[board.BARRIER_XID] = connection.run_one("snapshot")[1]
-                words[board.BARRIER_AT] = now
+            for mark, front in zip(board.MARK, board.FRONTIER, strict=True):
+                words[mark] = words[front]
+            words[board.BARRIER_XID] = connection.run_one("snapshot")[1]
+            words[board.BARRIER_AT] = now
             return
-        if now - words[board.BARRIER_AT] < LAG * 1e9:
-            return
-        if connection.run_one("snapshot")[0] < words[board.BARRIER_XID]:
+        oldest = connection.run_one("snapshot")[0]
+        if oldest < words[board.BARRIER_XID] and connection.run_one("cursor_writers", words[board.BARRIER_XID])[0]:
             words[board.BARRIER_AT] = now  # somebody still writes: look again after another lag, not at every claim
             return
         lows, marks = [words[at] for at in board.LOW], [words[at] for at in board.MARK]

@@ -171,16 +171,7 @@ class Producer:
             return self._room(feed, prefetch) > 0  # ... unless that has just happened
         if not feed.cursor.due():
             return False
-        claims = self._claim(feed, room)
-        jobs: list[Job[Any]] = []
-        refused: list[Job[Any]] = []
-        for claimed in claims:
-            good, bad = self._decode(claimed)
-            jobs += good
-            refused += bad
-        if claims:
-            self._hand_out(feed, jobs, refused, prefetch // 2)
-        return bool(claims)
+        return self._claim(feed, room, prefetch // 2)
 
     def _room(self, feed: Feed, prefetch: int) -> int:
         """Return how many jobs to claim now, 0 for none."""
@@ -194,25 +185,45 @@ class Producer:
             room = min(room, max(1, int(self._config.prefetch_bytes / feed.mean_bytes)))
         return max(0, room)
 
-    def _claim(self, feed: Feed, room: int) -> list[Claimed]:
-        cursor, desk = feed.cursor, self._desk
+    def _claim(self, feed: Feed, room: int, low: int) -> bool:
+        """Claim in our turn; decode and hand out, after the turn where nothing more is to be done in it."""
+        cursor, connection = feed.cursor, self.connection
+        assert connection is not None  # noqa: S101 - _round has seen to it
+        found = last = None
         turn = cursor.take_turn(self._config.statement_timeout)
         try:
             if not cursor.due():  # another process of this host has just looked
-                return []
-            self._token += 1
-            desk[board.CLAIM_QUEUE], desk[board.CLAIM_AFTER] = feed.number, cursor.lowest()
-            desk[board.CLAIM] = self._token
-            assert self.connection is not None
-            claims = cursor.claim(self.connection, self._token, room)
+                return False
+            for claimed, more in cursor.claim(connection, lambda: self._next_token(feed), room):
+                if not more:
+                    last = claimed
+                    break
+                found = self._take(feed, claimed, low) or found
         finally:
             if turn:
                 cursor.end_turn()
-        for claimed in claims:
-            feed.claimed += len(claimed)
-            self._claimed += len(claimed)
-            feed.mean_bytes = len(claimed.args) / len(claimed)
-        return claims
+        found = (last is not None and self._take(feed, last, low)) or found
+        self._desk[board.CLAIM] = 0  # from here on the rings tell of everything that we hold
+        return bool(found)
+
+    def _next_token(self, feed: Feed) -> int:
+        """Name the next claim, and note on the board that it is about to be sent."""
+        self._token += 1
+        desk = self._desk
+        desk[board.CLAIM] = 0
+        desk[board.CLAIM_QUEUE], desk[board.CLAIM_AFTER] = feed.number, feed.cursor.lowest()
+        desk[board.CLAIM] = self._token
+        return self._token
+
+    def _take(self, feed: Feed, claimed: Claimed, low: int) -> bool:
+        """Decode what a statement brought and hand it out."""
+        if not len(claimed):
+            return False
+        feed.claimed += len(claimed)
+        self._claimed += len(claimed)
+        feed.mean_bytes = len(claimed.args) / len(claimed)
+        self._hand_out(feed, *self._decode(claimed), low)
+        return True
 
     def _decode(self, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
         """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""
@@ -236,7 +247,6 @@ class Producer:
             feed.lanes[0].board.claimed(_ids(refused))
         for lane, mine in by_lane:
             lane.board.claimed(_ids(mine))
-        self._desk[board.CLAIM] = 0  # from here on the rings tell of everything that we hold
         for lane, mine in by_lane:
             lane.put(mine, low)
             if lane is feed.loop and self._loop is not None:
