@@ -15,6 +15,7 @@ with recursive ready (name) as (
     select split_part(part, '=', 1) as name, count(*) as processes
     from fastq.process cross join unnest(string_to_array(queues, ',')) as part
     where expires_at > clock_timestamp()
+      and pid::text <> split_part(supervisor, ':', 2)  -- the number that a supervisor holds ready for its next child
     group by 1
 ), known (name) as (
     select name from ready where name is not null

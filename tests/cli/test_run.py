@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -152,6 +153,22 @@ def test_dev_passes_a_second_signal_on_and_leaves_no_process_behind(project):
 
     assert not process_exists(child)
     assert fastq(project, "jobs", "list").splitlines()[1].split()[1] == "available"
+
+
+def test_a_running_job_that_is_cancelled_ends_cancelled(on_database, database, folder):
+    slow = "import time; print('SLEEPS', flush=True); [time.sleep(0.01) for _ in range(6000)]; print(f"
+    (folder / "app.py").write_text(APP.replace("print(f", slow))
+    on_database("enqueue", "note", '{"text": "never"}')
+
+    with started(folder, *command("run", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=database) as program:
+        program.wait_until_it_says("SLEEPS")
+        assert f"runs on   {socket.gethostname()} (pid " in on_database("jobs", "show", 1)
+        assert [line.split()[-1] for line in on_database("queues", "list").splitlines()[1:]] == ["1"]
+        assert on_database("jobs", "cancel", 1) == "job 1 is running: asked to end\n"
+        wait_for(lambda: execute(database, "select 1 from fastq.job_archive where state = 'cancelled'"))
+        assert program.stop() == 0
+
+    assert "NOTE never" not in program.said
 
 
 def test_the_quickstart_completes_all_its_jobs(on_database, database, folder):
