@@ -103,7 +103,7 @@ def settle(job: Job[Any], value: object, error: BaseException | None) -> object:
             id=job.id,
             kind=job.kind,
             attempt=job.attempt,
-            error=f"{type(error).__qualname__}: {error}",
+            error=outcome.told(error),
         )
         return outcome.of_error(job, error)
     result, problem = outcome.of_value(value)

@@ -67,7 +67,16 @@ def of_value(value: object) -> tuple[object, str | None]:
 def of_error(job: Job[Any], error: BaseException) -> Failed:
     """Return the outcome of an exception; the worker says how long to wait."""
     trace = "".join(traceback.format_exception(type(error), error, _without_ours(error)))
-    return failed(job, f"{type(error).__qualname__}: {error}", trace=trace, cause=error)
+    return failed(job, told(error), trace=trace, cause=error)
+
+
+def told(error: BaseException) -> str:
+    """Return the name and the text of an exception of the user's, whose `__str__` may raise too."""
+    name = type(error).__qualname__
+    try:
+        return f"{name}: {error}"
+    except Exception as another:  # noqa: BLE001 - the text must not cost the job its outcome
+        return f"{name}: (its text could not be made: {type(another).__qualname__})"
 
 
 def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException | None = None) -> Failed:
@@ -79,8 +88,8 @@ def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException
     if worker is not None:
         try:
             delay = float(worker.retry_delay(job.attempt, cause or RuntimeError(message)))
-        except Exception as error:  # noqa: BLE001 - the user's policy must not cost the job
-            trace += f"\nretry_delay failed too, so the default applies: {error!r}"
+        except BaseException as error:  # noqa: BLE001 - the user's policy must not cost the job, nor the thread
+            trace += f"\nretry_delay failed too, so the default applies: {told(error)}"
             delay = default_delay(job.attempt)
         if not 0 <= delay <= MAX_DELAY:
             trace += f"\nretry_delay gave {delay!r}, expected seconds from 0 to {MAX_DELAY:.0f}, so the default applies"
