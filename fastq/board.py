@@ -32,20 +32,8 @@ PRIORITIES = 4
 
 # Words of a queue's cursor.
 FRONTIER, LOW, RESCAN, MARK = (range(start, start + PRIORITIES) for start in range(0, 4 * PRIORITIES, PRIORITIES))
-(
-    RESCAN_END,
-    RESCANNING,
-    BARRIER_XID,
-    BARRIER_AT,
-    WAKES,
-    DRAINED,
-    LOOKED_AT,
-    RESCANNED_AT,
-    SWEPT_AT,
-    BACKLOG,
-    RESCAN_TOOK,
-    OWED,
-) = range(16, 28)
+RESCAN_END, RESCANNING, RESCANNED_AT, RESCAN_TOOK, OWED = range(16, 21)
+BARRIER_XID, BARRIER_AT, WAKES, DRAINED, LOOKED_AT, SWEPT_AT, BACKLOG = range(21, 28)
 CURSOR_WORDS = 32
 
 # Words of a desk.

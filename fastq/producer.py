@@ -94,11 +94,16 @@ class Feed:
         return min(config.batch, int(self.pace * config.prefetch))
 
     def free(self) -> int:
-        """Count the executors that rest, and the places on the loop that are free."""
-        resting = self.threads.resting if self.threads else 0
+        """Count the jobs that can start at once: the queue's concurrency less what runs, in threads and on the loop together.
+
+        A claim cannot choose between the two: what it took beyond this could all be for the one that is full, and would wait
+        here while another process is idle.
+        """
+        concurrency = self.lanes[0].concurrency
+        busy = concurrency - self.threads.resting if self.threads else 0
         if self.loop:
-            resting += max(0, self.loop.concurrency - sum(word > 0 for word in self.loop.board.slots))
-        return resting
+            busy += sum(word > 0 for word in self.loop.board.slots)
+        return max(0, concurrency - busy)
 
 
 class Producer:
@@ -188,7 +193,7 @@ class Producer:
     def _claim(self, feed: Feed, room: int, low: int) -> bool:
         """Claim in our turn; decode and hand out, after the turn where nothing more is to be done in it."""
         cursor, connection = feed.cursor, self.connection
-        assert connection is not None  # noqa: S101 - _round has seen to it
+        assert connection is not None
         found = last = None
         turn = cursor.take_turn(self._config.statement_timeout)
         try:
