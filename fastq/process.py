@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import gc
+import io
 import os
 import random
 import select
@@ -106,6 +107,8 @@ def _become_child(seat: Seat) -> None:
     faulthandler.enable()
     faulthandler.register(signal.SIGQUIT, all_threads=True)
     random.seed()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # a job's print is a line of its own, also beside the log's
     gc.set_threshold(GC_THRESHOLD, 20, 100)
     log.set_up(seat.config)
     setproctitle(f"fastq: worker {seat.place + 1}/{seat.config.process_count} starting")
@@ -209,9 +212,13 @@ class Process:
         self.producer.stopping = True
         self.producer.wake()
         self._join(self.producer.thread, config.statement_timeout + 1)
-        self._hand_back([job for feed in self.feeds for lane in feed.lanes for job in lane.drain()])
+        waiting = [job for feed in self.feeds for lane in feed.lanes for job in lane.drain()]
+        for feed in self.feeds:
+            if feed.threads:
+                feed.threads.stop(feed.threads.concurrency)
+        self._hand_back(waiting)
         self._await_jobs(None if code == RECYCLED else config.shutdown_timeout)
-        if self.watchdog.executing():
+        if self._working():
             self.watchdog.cancel_all()
             self._await_jobs(CANCEL_GRACE)
             self._hand_back(self.watchdog.held())
@@ -233,11 +240,11 @@ class Process:
         return BROKEN if self.watchdog.held() or self.outbox.jobs else 0
 
     def _await_jobs(self, timeout: float | None) -> None:
-        """Wait until no job executes here, ticking; None: as long as their own timeouts let them."""
+        """Wait until each job's outcome is in the outbox, ticking; None: as long as their own timeouts let them."""
         deadline = None if timeout is None else time.monotonic() + timeout
         poller = select.poll()
         poller.register(self.seat.control_fd, select.POLLIN)
-        while self.watchdog.executing() and (deadline is None or time.monotonic() < deadline):
+        while self._working() and (deadline is None or time.monotonic() < deadline):
             if poller.poll(10):
                 lines = os.read(self.seat.control_fd, 65_536)
                 if not lines:
@@ -245,6 +252,11 @@ class Process:
                 if b"kill" in lines:
                     _exit(self._kill())
             self._tick()
+
+    def _working(self) -> bool:
+        """Tell whether an executor may still put something into the outbox; `current` is cleared before that."""
+        alive = any(executor.thread.is_alive() and not executor.abandoned for executor in self.executors)
+        return alive or (self.loop is not None and self.loop.working())
 
     def _hand_back(self, jobs: list[Any]) -> None:
         """Release jobs without charge; if the database cannot be reached the supervisor does it after our end."""

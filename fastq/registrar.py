@@ -138,6 +138,7 @@ class Registrar:
                 if not self._numbers:
                     self._take_numbers(self._connection)
                 if self._stop_at is not None:
+                    self._connection.run("process_end", list(self._numbers)[:1])  # registered ahead, and not needed any more
                     return
                 self._beat(self._connection)
                 next_beat = time.monotonic() + self._config.beat_interval
