@@ -34,7 +34,7 @@ def process_exists(pid: int) -> bool:
         return True
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:  # it ended just now, or there is no /proc here
+    except (FileNotFoundError, ProcessLookupError):  # it ended just now, or there is no /proc here
         return not Path("/proc/self").is_dir()
 
 

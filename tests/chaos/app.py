@@ -1,0 +1,32 @@
+"""The app that the chaos runs work: naps that tell the ledger of their start and their end. Imported by the worker processes."""
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastq import Args, Job, Registry, Worker
+from tests.chaos.ledger import END, FAILED, START, Ledger
+
+registry = Registry()
+ledger = Ledger(Path(os.environ.get("CHAOS_LEDGER", "/nonexistent")))
+
+
+@dataclass
+class Nap(Args, kind="chaos_nap"):
+    seconds: float
+    failures: int = 0  # the first so many attempts end with an error
+
+
+@registry.register
+class NapWorker(Worker[Nap]):
+    def work(self, job: Job[Nap]) -> None:
+        ledger.write(START, job.id, job.attempt)
+        time.sleep(job.args.seconds)
+        if job.attempt <= job.args.failures:
+            ledger.write(FAILED, job.id, job.attempt)
+            raise RuntimeError("as planned")
+        ledger.write(END, job.id, job.attempt)
+
+    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+        return 0.1

@@ -1,0 +1,125 @@
+"""Supervisors as real processes: start one, find its descendants in /proc, kill it or one of them, watch them go."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from tests.chaos.checker import Fault
+from tests.chaos.ledger import now
+from tests.helpers import process_exists, wait_for
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 30.0
+"""Seconds to wait for a worker process to kill; the longest pause of the supervisor before it replaces one."""
+
+ORPHANS_LEAVE_WITHIN = 2.0
+"""Seconds that a descendant may outlive its supervisor."""
+
+
+class Host:
+    """One supervisor at a time and whatever hangs below it; the next one starts at once when it is killed."""
+
+    def __init__(self, procs: int, concurrency: int, environment: dict[str, str], folder: Path) -> None:
+        self._command = [sys.executable, "-m", "fastq", "run", "tests.chaos.app:registry"]
+        self._command += ["--procs", str(procs), "--queue", f"default={concurrency}"]
+        self._environment = environment
+        self._log = (folder / "supervisors.log").open("ab")
+        self.faults: list[Fault] = []
+        self.orphaned: list[float] = []  # seconds that the last descendant outlived each killed supervisor
+        self.start()
+
+    def start(self) -> None:
+        """Start a supervisor."""
+        self._supervisor = subprocess.Popen(
+            self._command, cwd=ROOT, env=self._environment, stdout=self._log, stderr=self._log, start_new_session=True
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether the supervisor runs; one that gave up will start nobody again."""
+        return self._supervisor.poll() is None
+
+    def workers(self) -> list[int]:
+        """Return the pids of the worker processes below the supervisor."""
+        return [pid for pid in descendants(self._supervisor.pid) if title(pid).startswith("fastq: worker")]
+
+    def kill_worker(self, dice: random.Random) -> None:
+        """SIGKILL one worker process and note when it was gone."""
+        pid = dice.choice(wait_for(self.workers, PATIENCE, "a worker process to kill"))
+        at = now()
+        os.kill(pid, signal.SIGKILL)
+        self.faults.append(Fault("worker", at, pid, wait_until_gone([pid], PATIENCE)))
+
+    def kill_supervisor(self) -> None:
+        """SIGKILL the supervisor, start the next one, and note when each descendant of the first was gone."""
+        victim, below = self._supervisor, descendants(self._supervisor.pid)
+        at = now()
+        victim.kill()
+        victim.wait()
+        dead_at = now()
+        self.start()
+        gone = wait_until_gone(below, PATIENCE)
+        self.orphaned.append((max(gone.values(), default=at) - at) / 1e9)
+        self.faults.append(Fault("supervisor", at, victim.pid, {victim.pid: dead_at, **gone}))
+
+    def stop(self, timeout: float = 60.0) -> int | None:
+        """Ask the supervisor to stop in order; return its exit code, None if it had to be killed."""
+        self._supervisor.send_signal(signal.SIGTERM)
+        try:
+            code: int | None = self._supervisor.wait(timeout)
+        except subprocess.TimeoutExpired:
+            code = None
+        self.clear()
+        return code
+
+    def clear(self) -> None:
+        """Leave no process behind."""
+        below = descendants(self._supervisor.pid)
+        if self._supervisor.poll() is None:
+            self._supervisor.kill()
+            self._supervisor.wait()
+        wait_until_gone(below, PATIENCE)
+        self._log.close()
+
+
+def descendants(root: int) -> list[int]:
+    """Return the pids of all processes below one."""
+    children = defaultdict(list)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            children[int(fields[1])].append(int(entry.name))
+    found, unseen = [], [root]
+    while unseen:
+        below = children[unseen.pop()]
+        found += below
+        unseen += below
+    return found
+
+
+def title(pid: int) -> str:
+    """Return what a process calls itself; nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def wait_until_gone(pids: list[int], timeout: float) -> dict[int, int]:
+    """Wait until none of these processes lives; return when each was seen dead."""
+    gone: dict[int, int] = {}
+    give_up = time.monotonic() + timeout
+    while left := [pid for pid in pids if pid not in gone]:
+        gone |= {pid: now() for pid in left if not process_exists(pid)}
+        if time.monotonic() > give_up:
+            raise AssertionError(f"processes {left} still live {timeout} s after they should have died")
+        time.sleep(0.001)
+    return gone
