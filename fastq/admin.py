@@ -148,10 +148,14 @@ def show_job(connection: Connection, job_id: int) -> JobDetail | None:
     """Return everything about a job, or None if there is none with this id."""
     for _ in range(ATTEMPTS_TO_FIND):
         if rows := connection.run("job_show", job_id):
-            row = rows[0]
-            args, output, errors, crashes, cancel_requested, host, pid = row[13:]
-            return JobDetail(_job_row(row[:13]), args, output, errors or [], crashes, cancel_requested, host, pid)
+            return detail_of(rows[0])
     return None
+
+
+def detail_of(row: Sequence[Any]) -> JobDetail:
+    """Make a detail of a row of job_show.sql."""
+    args, output, errors, crashes, cancel_requested, host, pid = row[13:]
+    return JobDetail(_job_row(row[:13]), args, output, errors or [], crashes, cancel_requested, host, pid)
 
 
 def cancel_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
@@ -202,6 +206,6 @@ def _change(connection: Connection, name: str, ids: Sequence[int], *params: obje
     return [changes[job_id] for job_id in dict.fromkeys(ids)]
 
 
-def _job_row(row: tuple[Any, ...]) -> JobRow:
+def _job_row(row: Sequence[Any]) -> JobRow:
     job_id, state, kind, queue, priority, attempt, max_attempts, tags, *rest = row
     return JobRow(job_id, State(state), kind, queue, priority, attempt, max_attempts, tags or [], *rest)

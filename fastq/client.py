@@ -19,6 +19,7 @@ from threading import Lock, Timer
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from fastq import adapters, enqueue, pool
+from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args import Args, Kind
 from fastq.config import Config
 from fastq.db import statement
@@ -76,9 +77,7 @@ class Client:
     def enqueue(self, args: Args, *, conn: object | None = None, **options: Unpack[Options]) -> int: ...
     @overload
     def enqueue(self, args: A, *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]) -> int: ...
-    def enqueue(
-        self, args: Any, *, kind: Kind[Any] | None = None, conn: object | None = None, **options: Unpack[Options]
-    ) -> int:
+    def enqueue(self, args: Any, *, kind: Kind[Any] | None = None, conn: object | None = None, **options: Unpack[Options]) -> int:
         """Enqueue one job and return its id."""
         call = enqueue.one(args, kind, options, self._settings.max_bytes)
         return int(self._run(call, conn)[0][0])
@@ -104,9 +103,7 @@ class Client:
         return [row[0] for row in self._run(call, conn)] if call else []
 
     @overload
-    def enqueue_copy(
-        self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]
-    ) -> int: ...
+    def enqueue_copy(self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]) -> int: ...
     @overload
     def enqueue_copy(
         self, items: Iterable[A], *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
@@ -128,6 +125,21 @@ class Client:
             return self._copy(conn, items, kind, options, delay, at)
         with self._here().connection() as connection, connection.transaction():
             return self._copy(connection, items, kind, options, delay, at)
+
+    def cancel(self, job_id: int, *, conn: object | None = None) -> bool:
+        """End a job that waits, or have its process end it; False if it had finished or does not exist."""
+        return self._change("job_cancel", job_id, conn) in ("cancelled", "asked")
+
+    def retry(self, job_id: int, *, conn: object | None = None) -> bool:
+        """Make a job available now, also one that has finished; False if it runs or does not exist."""
+        return self._change("job_rerun", job_id, conn) == "available"
+
+    def get(self, job_id: int) -> JobDetail | None:
+        """Return everything about a job, living or finished; None if there is none, or no longer."""
+        for _ in range(ATTEMPTS_TO_FIND):
+            if rows := self._rows("job_show", (job_id,), None):
+                return detail_of(rows[0])
+        return None
 
     def close(self) -> None:
         """Send what wake-ups wait and close the connections; whoever enqueues afterwards opens new ones."""
@@ -154,6 +166,20 @@ class Client:
         if conn is not None:
             return adapters.run(conn, text, self._settings.parameters(call, wake=True))
         return self._here().run(text, call)
+
+    def _rows(self, name: str, parameters: tuple[object, ...], conn: object | None) -> adapters.Rows:
+        text = self._settings.text(name)
+        if conn is not None:
+            return adapters.run(conn, text, parameters)
+        with self._here().connection() as connection:
+            return adapters.run(connection, text, parameters)
+
+    def _change(self, name: str, job_id: int, conn: object | None) -> str:
+        outcome = "missing"
+        for _ in range(ATTEMPTS_TO_FIND):
+            if outcome == "missing":
+                [(_, _, outcome)] = self._rows(name, ([job_id], self.config.channel), conn)
+        return outcome
 
     def _copy(
         self,

@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from fastq import adapters, enqueue, pool
+from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args import Args, Kind
 from fastq.client import Settings
 from fastq.config import Config
@@ -41,9 +42,7 @@ class AsyncClient:
     @overload
     async def enqueue(self, args: Args, *, conn: object | None = None, **options: Unpack[Options]) -> int: ...
     @overload
-    async def enqueue(
-        self, args: A, *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
-    ) -> int: ...
+    async def enqueue(self, args: A, *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]) -> int: ...
     async def enqueue(
         self, args: Any, *, kind: Kind[Any] | None = None, conn: object | None = None, **options: Unpack[Options]
     ) -> int:
@@ -97,6 +96,21 @@ class AsyncClient:
         async with self._here().connection() as connection, connection.transaction():
             return await self._copy(connection, items, kind, options, delay, at)
 
+    async def cancel(self, job_id: int, *, conn: object | None = None) -> bool:
+        """End a job that waits, or have its process end it; False if it had finished or does not exist."""
+        return await self._change("job_cancel", job_id, conn) in ("cancelled", "asked")
+
+    async def retry(self, job_id: int, *, conn: object | None = None) -> bool:
+        """Make a job available now, also one that has finished; False if it runs or does not exist."""
+        return await self._change("job_rerun", job_id, conn) == "available"
+
+    async def get(self, job_id: int) -> JobDetail | None:
+        """Return everything about a job, living or finished; None if there is none, or no longer."""
+        for _ in range(ATTEMPTS_TO_FIND):
+            if rows := await self._rows("job_show", (job_id,), None):
+                return detail_of(rows[0])
+        return None
+
     async def aclose(self) -> None:
         """Send what wake-ups wait and close the connections; whoever enqueues afterwards opens new ones."""
         here = self._sessions.pop(os.getpid(), None)
@@ -123,6 +137,20 @@ class AsyncClient:
         if conn is not None:
             return await adapters.run_async(conn, text, self._settings.parameters(call, wake=True))
         return await self._here().run(text, call)
+
+    async def _rows(self, name: str, parameters: tuple[object, ...], conn: object | None) -> adapters.Rows:
+        text = self._settings.text(name)
+        if conn is not None:
+            return await adapters.run_async(conn, text, parameters)
+        async with self._here().connection() as connection:
+            return await adapters.run_async(connection, text, parameters)
+
+    async def _change(self, name: str, job_id: int, conn: object | None) -> str:
+        outcome = "missing"
+        for _ in range(ATTEMPTS_TO_FIND):
+            if outcome == "missing":
+                [(_, _, outcome)] = await self._rows(name, ([job_id], self.config.channel), conn)
+        return outcome
 
     async def _copy(
         self,

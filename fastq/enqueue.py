@@ -191,9 +191,7 @@ def _escaped(value: bytes) -> bytes:
     return value
 
 
-def _encoded(
-    items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int
-) -> Iterator[tuple[Terms, bytes]]:
+def _encoded(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Iterator[tuple[Terms, bytes]]:
     """Yield the terms and the JSON of each job; jobs of one kind without options of their own share their terms."""
     shared: dict[Kind[Any], tuple[Terms, ArgsCodec[Any]]] = {}
     for position, item in enumerate(items):

@@ -145,6 +145,18 @@ def test_a_time_and_a_delay_arrive_through_every_library(library, enqueue, clien
     assert execute(database, times, at) == [(True, True), (False, True)]
 
 
+@pytest.mark.parametrize("library", BLOCKING)
+def test_a_job_is_cancelled_and_retried_through_every_library(library, client, database):
+    job_id = client.enqueue(SortArgs(["x"]))
+    with library(database) as (connection, commit, _):
+        assert client.cancel(job_id, conn=connection)
+        commit()
+        assert jobs(database) == []
+        assert client.retry(job_id, conn=connection)
+        commit()
+    assert jobs(database) == [("x", None, "available")]
+
+
 def test_an_atomic_block_of_django_takes_its_jobs_back(client, database):
     from django.db import transaction
 
@@ -269,6 +281,7 @@ def test_an_awaited_job_is_there_after_the_commit_not_before_and_never_after_a_r
             await enqueue(client, ["delay"], conn=connection, delay=86_400.5)
             assert jobs(database) == []
             await commit()
+            assert not await client.cancel(2**40, conn=connection)
 
     asyncio.run(run())
     assert jobs(database) == [(NASTY, TAGS, "available"), ("at", None, "scheduled"), ("delay", None, "scheduled")]

@@ -518,3 +518,34 @@ def test_a_copy_that_ends_with_an_error_of_the_caller_stores_nothing(client, dat
         client.enqueue_copy(items())
     assert count(database) == 0
     client.enqueue(SlowArgs(1))
+
+
+# One job
+
+
+def test_a_job_is_read_cancelled_and_retried(client):
+    job_id = client.enqueue(SlowArgs(1), delay=60)
+
+    assert client.get(job_id).args == '{"n":1}'
+    assert client.cancel(job_id)
+    assert client.get(job_id).job.state == "cancelled"
+    assert not client.cancel(job_id)
+    assert client.retry(job_id)
+    assert client.get(job_id).job.state == "available"
+
+
+def test_a_job_that_does_not_exist_is_none_and_cannot_be_changed(client):
+    assert client.get(1) is None
+    assert not client.cancel(1)
+    assert not client.retry(1)
+
+
+def test_a_cancellation_in_the_callers_transaction_comes_and_goes_with_it(client, database):
+    job_id = client.enqueue(SortArgs([]))
+    with psycopg.connect(database) as connection:
+        assert client.cancel(job_id, conn=connection)
+        connection.rollback()
+        assert client.get(job_id).job.state == "available"
+
+        assert client.cancel(job_id, conn=connection)
+    assert client.get(job_id).job.state == "cancelled"

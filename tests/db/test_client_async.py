@@ -178,3 +178,16 @@ def test_what_is_missing_is_told_at_once_and_with_the_remedy(empty_database):
             await AsyncClient("postgresql://nobody@127.0.0.1:1/nowhere").enqueue(SortArgs([]))
 
     asyncio.run(run())
+
+
+def test_a_job_is_read_cancelled_and_retried(database):
+    async def run():
+        async with AsyncClient(database) as client:
+            job_id = await client.enqueue(SortArgs([]))
+            assert (await client.get(job_id)).job.kind == "sort"
+            assert await client.cancel(job_id)
+            assert not await client.cancel(job_id)
+            assert await client.retry(job_id)
+            assert (await client.get(job_id)).job.state == "available"
+
+    asyncio.run(run())
