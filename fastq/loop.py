@@ -118,6 +118,10 @@ class Loop:
             slot.aimed, slot.reason = job, reason
             slot.task.cancel(message)
 
+    def working(self) -> bool:
+        """Tell whether a slot may still put something into the outbox."""
+        return any(slot.task is not None and not slot.task.done() and not slot.abandoned for slot in self.slots)
+
     def run_in_loop(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Start a coroutine of ours on the loop from another thread."""
         asyncio.run_coroutine_threadsafe(coroutine, self._loop)
