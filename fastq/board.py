@@ -125,13 +125,14 @@ class LaneBoard:
     def outstanding(self) -> tuple[list[int], set[int], set[int]]:
         """Return all ids that may still be held, those of them that had started, and those that were executing.
 
-        Jobs start in the order of the ring, so everything up to the furthest job in a slot had started.
+        Jobs start in the order of the ring, so everything up to the furthest job in a slot had started. An id that was claimed
+        again (it failed and was retried here) stands for its last claim: the earlier one is over.
         """
         head = self._head[HEAD]
         held = min(head, self._size)
-        ring = [self._ring[position % self._size] for position in range(head - held, head)]
+        places = {self._ring[position % self._size]: position for position in range(head - held, head)}
         in_slots = {abs(word) for word in self.slots if word}
-        furthest = max((place for place, id_ in enumerate(ring) if id_ in in_slots), default=-1)
-        started = set(ring[: furthest + 1]) | in_slots
+        furthest = max((places[id_] for id_ in in_slots if id_ in places), default=-1)
+        started = {id_ for id_, position in places.items() if position <= furthest} | in_slots
         executing = {word for word in self.slots if word > 0}
-        return list({*ring, *in_slots}), started, executing
+        return list({*places, *in_slots}), started, executing
