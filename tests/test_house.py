@@ -17,7 +17,7 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 LAYERS = (
     "errors config job retry",
     "args args_json args_faults worker board claimed lane outcome codec _codec_py db events log enqueue wake pool adapters",
-    "client producer executor loop watchdog completer cursor lease maintainer migrate partitions embedded app admin",
+    "client client_async producer executor loop watchdog completer cursor lease maintainer migrate partitions embedded app admin",
     "process supervisor",
     "cli bench testing __init__ __main__",
 )
