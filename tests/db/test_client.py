@@ -368,7 +368,7 @@ def test_the_second_of_two_enqueues_is_followed_by_a_wake_up_soon(client, databa
     for n in range(20):
         client.enqueue(SortArgs(["first"]), queue=f"q{n}")
         client.enqueue(SortArgs(["second"]), queue=f"q{n}")
-        assert listener.heard(timeout=0.5, stop_after=2) == [f"q{n}", f"q{n}"]
+        assert listener.heard(stop_after=2) == [f"q{n}", f"q{n}"]
 
 
 def test_a_program_that_ends_at_once_still_sends_its_last_wake_up(database, listener):
