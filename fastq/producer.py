@@ -52,6 +52,10 @@ PACE_WEIGHT = 0.5
 """Share of the newest round in the pace: it follows within three rounds and forgets a hiccup as fast."""
 
 
+PACE_WINDOW = 0.01
+"""Seconds over which a pace is measured at least: one short job within a round would look like thousands a second."""
+
+
 class Surroundings(Protocol):
     """What a producer needs of the process around it."""
 
@@ -75,10 +79,10 @@ class Feed:
         self.loop = loop
         self.lanes = [lane for lane in (threads, loop) if lane is not None]
         self.claimed = 0
-        self.pace = 0.0  # jobs started per second
+        self.pace = 0.0  # jobs ended per second
         self.mean_bytes = 0.0
         self._measured_at = time.monotonic()
-        self._started = 0
+        self._ended = 0
 
     def waiting(self) -> int:
         """Count the jobs in the inboxes."""
@@ -86,12 +90,19 @@ class Feed:
 
     def prefetch(self, config: Config) -> int:
         """Return how many jobs to hold ready beyond what the executors can start at once."""
-        now, started = time.monotonic(), self.claimed - self.waiting()
-        if now - self._measured_at > 0.0005:  # noqa: PLR2004 - below half a millisecond a difference of times tells nothing
-            pace = (started - self._started) / (now - self._measured_at)
+        now = time.monotonic()
+        if now - self._measured_at >= PACE_WINDOW:
+            # What has ended, not what has started: idle executors start a burst of slow jobs in no time.
+            ended = max(self._ended, self.claimed - self.waiting() - self.busy())
+            pace = (ended - self._ended) / (now - self._measured_at)
             self.pace += PACE_WEIGHT * (pace - self.pace) if pace < self.pace else pace - self.pace
-            self._measured_at, self._started = now, started
+            self._measured_at, self._ended = now, ended
         return min(config.batch, int(self.pace * config.prefetch))
+
+    def busy(self) -> int:
+        """Count the executors that do not rest, and the jobs on the loop."""
+        threads = self.threads.concurrency - self.threads.resting if self.threads else 0
+        return threads + (sum(word > 0 for word in self.loop.board.slots) if self.loop else 0)
 
     def free(self) -> int:
         """Count the jobs that can start at once: the queue's concurrency less what runs, in threads and on the loop together.
@@ -99,11 +110,7 @@ class Feed:
         A claim cannot choose between the two: what it took beyond this could all be for the one that is full, and would wait
         here while another process is idle.
         """
-        concurrency = self.lanes[0].concurrency
-        busy = concurrency - self.threads.resting if self.threads else 0
-        if self.loop:
-            busy += sum(word > 0 for word in self.loop.board.slots)
-        return max(0, concurrency - busy)
+        return max(0, self.lanes[0].concurrency - self.busy())
 
 
 class Producer:
