@@ -35,7 +35,8 @@ class Executor:
         self.current: Job[Any] | None = None  # written by the thread, read by the watchdog
         self.aimed: Job[Any] | None = None  # written by the watchdog; the job that an exception is on its way for
         self.thrown = False  # written by the watchdog: the exception for `aimed` has been set off
-        self.abandoned = False  # written by the watchdog: somebody else has told of the job; end without a word
+        self.abandoned = False  # written by the watchdog: it is about to give the job up ...
+        self.given_up = False  # ... and has told of it in our place: end without a word
         self._outbox = outbox
         self._gate = threading.Lock()
         self._gate.acquire()
@@ -73,7 +74,7 @@ class Executor:
             if error is not None or value is not None:
                 job.outcome = settle(job, None if error is not None else value, error)
                 error = value = None  # a traceback keeps the frames of `work` and all they hold alive
-            if self.abandoned:
+            if self.abandoned and self._was_given_up():
                 return
             slots[slot] = -job.id
             put(job)
@@ -90,6 +91,12 @@ class Executor:
         except JobInterrupt:
             pass
         self.aimed, self.thrown = None, False
+
+    def _was_given_up(self) -> bool:
+        """Wait until the watchdog has made up its mind: it looks again whether the job has ended, as we do."""
+        while self.abandoned and not self.given_up:
+            time.sleep(0.0005)
+        return self.abandoned
 
 
 def settle(job: Job[Any], value: object, error: BaseException | None) -> object:

@@ -37,7 +37,8 @@ class LoopSlot:
         self.current: Job[Any] | None = None  # written by the loop, read by the watchdog
         self.aimed: Job[Any] | None = None  # written by the loop: the job that was told to end
         self.reason: type[BaseException] = JobTimeout
-        self.abandoned = False  # written by the watchdog
+        self.abandoned = False  # written by the watchdog: it is about to give the job up ...
+        self.given_up = False  # ... and has told of it in our place
         self.task: asyncio.Task[None] | None = None
 
 
@@ -78,12 +79,14 @@ class Loop:
             if error is not None or value is not None:
                 job.outcome = settle(job, value, error)
             value = error = None
+            while slot.abandoned and not slot.given_up:  # noqa: ASYNC110 - as long as one call of the watchdog takes
+                await asyncio.sleep(0)  # the watchdog looks again whether the job has ended
             if not slot.abandoned:
                 words[slot.slot] = -job.id
                 put(job)
                 if self._outbox.asleep:
                     self._outbox.wake()
-            slot.abandoned = False
+            slot.abandoned = slot.given_up = False
             worked += 1
             if worked % YIELD_EVERY == 0:
                 await asyncio.sleep(0)

@@ -122,7 +122,7 @@ class Watchdog:
 
     def _give_up(self, slot: Executor | LoopSlot, job: Job[Any], timeout: float | None) -> None:
         slot.abandoned = True
-        if slot.current is not job:  # it ended at this very moment; an executor may have seen `abandoned` or not
+        if slot.current is not job:  # it ended at this very moment, and its executor, if it saw this, waits for our decision
             slot.abandoned = False
             return
         emit("job.given_up", id=job.id, kind=job.kind, attempt=job.attempt, timeout=timeout, grace=self._grace)
@@ -130,6 +130,7 @@ class Watchdog:
         twin.outcome = outcome.failed(
             twin, f"JobTimeout: took longer than {timeout or 0:g} s and did not end within {self._grace:g} s of being told to"
         )
+        slot.given_up = True
         self.given_up += 1
         self._outbox.append(twin)
         self._outbox.wake()
