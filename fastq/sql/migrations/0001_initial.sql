@@ -72,15 +72,13 @@ create table fastq.job_archive (
     args         json not null,
     tags         text[],
     errors       jsonb,
-    output       json,
-    constraint state_is_final check (state in ('completed', 'cancelled', 'discarded'))
+    output       json
 ) partition by range (finalized_at);
 
 -- Ids come nearly in the order of time, so a block-range index finds one job in a few pages and costs an insert nothing
 -- (a B-tree costs 1.5 us per job, measured). The partitions of the days are made by the maintainer; what it has not
 -- made yet lands here and is never refused.
-create index job_archive_id on fastq.job_archive using brin (id) with (pages_per_range = 16, autosummarize = on);
-create index job_archive_finalized_at on fastq.job_archive using brin (finalized_at) with (pages_per_range = 64);
+create index job_archive_id on fastq.job_archive using brin (id, finalized_at) with (pages_per_range = 16, autosummarize = on);
 create table fastq.job_archive_default partition of fastq.job_archive default;
 
 create table fastq.queue (
