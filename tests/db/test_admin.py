@@ -296,7 +296,7 @@ def test_the_archive_is_read_by_its_index(connection, operator):
 
     plan = operator.execute("explain " + statement("job_show").replace("$1::bigint", str(ids[-1])))
 
-    assert "job_archive_default_id_idx" in str(plan)
+    assert "job_archive_default_id_finalized_at_idx" in str(plan)
 
 
 def test_connect_tells_what_to_do_about_a_schema_that_is_not_there(database):

@@ -52,7 +52,7 @@ def test_partitions_are_filled_to_the_brim_and_have_the_indexes_of_the_archive(c
     [(options,)] = connection.execute("select reloptions from pg_class where oid = $1::text::regclass", f"fastq.{name}")
     indexes = connection.execute("select count(*) from pg_index where indrelid = $1::text::regclass", f"fastq.{name}")
     assert "fillfactor=100" in options
-    assert indexes == [(2,)]
+    assert indexes == [(1,)]
 
 
 def test_a_day_begins_and_ends_at_midnight_utc(connection, database):
