@@ -104,7 +104,8 @@ class Cursor:
         words = self._words
         wakes, now = words[board.WAKES], time.monotonic_ns()
         words[board.LOOKED_AT] = now
-        behind = self._rescan_due(now, RESCAN_INTERVAL)
+        # While the frontier alone fills every claim, the re-scan must go first or it would never have room.
+        behind = bool(words[board.BACKLOG]) and self._rescan_due(now, RESCAN_INTERVAL)
         room = limit
         if behind:
             late = self._rescan(connection, next_token, room)
