@@ -7,9 +7,11 @@ worker process maps it. Everything is a 64-bit integer, written whole, so a read
     one desk per process     written by that process alone, read by the supervisor, above all after its death:
         sessions             its backends' pids in Postgres, to end them before its jobs are looked for
         kill after           monotonic time by which its watchdog must have ticked again (0: it does not matter)
+        ticked               monotonic time of its watchdog's last tick
         unanswered claim     token, queue and lowest seq of the claim under way: it may still commit
         one lane per queue   a ring of the ids claimed lately, in the order in which they start, and per executor
-        and mode             slot the id that it executes (negative once it has ended): what of the ring had started
+        and mode             slot the id that it executes (negative once it has ended): what of the ring had started;
+                             and the timeout of that job
 
 The ring holds more ids than may be claimed and not yet completed, so every job that is not in a slot is in the ring.
 The turn of a queue is a byte-range lock on the file: the kernel frees it when its holder dies. It deliberately holds no
@@ -37,7 +39,7 @@ BARRIER_XID, BARRIER_AT, WAKES, DRAINED, LOOKED_AT, SWEPT_AT, BACKLOG = range(21
 CURSOR_WORDS = 32
 
 # Words of a desk.
-PROCESS, BUSY, ENDED, CLAIM, CLAIM_QUEUE, CLAIM_AFTER, KILL_AFTER = range(7)
+PROCESS, BUSY, ENDED, CLAIM, CLAIM_QUEUE, CLAIM_AFTER, KILL_AFTER, TICKED = range(8)
 SESSIONS = range(8, 12)  # producer, completer, and two to spare
 DESK_WORDS = 16
 
@@ -55,7 +57,7 @@ class Board:
         self.fd = fd  # never closed while mapped: closing any descriptor of the file would drop this process's locks
         self.ring = ring
         self.concurrency = list(concurrency)
-        self._lane_words = [LANE_WORDS + slots + ring for slots in self.concurrency]
+        self._lane_words = [LANE_WORDS + 2 * slots + ring for slots in self.concurrency]
         self._desk_words = DESK_WORDS + MODES * sum(self._lane_words)
         self._desks_at = CURSOR_WORDS * len(self.concurrency)
         size = 8 * (self._desks_at + self._desk_words * processes)
@@ -85,6 +87,19 @@ class Board:
         at += MODES * sum(self._lane_words[:queue]) + mode * self._lane_words[queue]
         return LaneBoard(self.words[at : at + self._lane_words[queue]], self.concurrency[queue], self.ring)
 
+    def overdue(self, process: int, now: int, spare: int) -> bool:
+        """Tell whether a process has not ticked for longer than a job that it executes may take, and `spare` ns more.
+
+        The watchdog tells how long the jobs may take that it has seen; one that started after its last tick is seen here.
+        """
+        desk = self.desk(process)
+        if not desk[TICKED] or now - desk[TICKED] < spare:  # 0: it is still starting
+            return False
+        lanes = [self.lane(process, queue, mode) for queue in range(len(self.concurrency)) for mode in range(MODES)]
+        limits = [limit for lane in lanes for word, limit in zip(lane.slots, lane.limits, strict=True) if word > 0]
+        seen = bool(limits) and 0 < desk[KILL_AFTER] < now
+        return seen or any(limit and now > desk[TICKED] + limit + spare for limit in limits)
+
     def clear(self, process: int) -> None:
         """Wipe a desk for the next process that sits at it."""
         at = self._desks_at + self._desk_words * process
@@ -109,8 +124,13 @@ class LaneBoard:
     def __init__(self, words: memoryview, slots: int, ring: int) -> None:
         self._head = words[:LANE_WORDS]
         self.slots = words[LANE_WORDS : LANE_WORDS + slots]
-        self._ring = words[LANE_WORDS + slots : LANE_WORDS + slots + ring]
+        self.limits = words[LANE_WORDS + slots : LANE_WORDS + 2 * slots]  # timeout in ns by slot, 0: none
+        self._ring = words[LANE_WORDS + 2 * slots : LANE_WORDS + 2 * slots + ring]
         self._size = ring
+
+    def limit(self, slot: int, timeout: float | None) -> None:
+        """Note the timeout of the jobs that a slot executes from now on."""
+        self.limits[slot] = int((timeout or 0.0) * 1e9)
 
     def claimed(self, ids: array[int]) -> None:
         """Add ids in the order in which they will start; there are never more at once than the ring holds."""

@@ -51,7 +51,7 @@ class Child:
         self.number = seat_number
         self.place = place
         self.started_at = time.monotonic()
-        self.stopping = False
+        self.killed_because = ""  # written by the supervisor
         self._process = process
         self._control = control
         self._wake = wake
@@ -80,8 +80,9 @@ class Child:
         except OSError:
             return  # it has ended; its sentinel tells
 
-    def kill(self) -> None:
-        """End it at once. Its pid is ours until it was reaped, so nobody else can be hit."""
+    def kill(self, reason: str) -> None:
+        """End it at once, for this reason. Its pid is ours until it was reaped, so nobody else can be hit."""
+        self.killed_because = reason
         if self._process.is_alive():
             self._process.kill()
 

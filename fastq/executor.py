@@ -45,6 +45,7 @@ class Executor:
     def _run(self) -> None:
         inbox, slots, slot = self.lane.inbox, self.lane.board.slots, self.slot
         popleft, outbox, put = inbox.popleft, self._outbox, self._outbox.append
+        batch: object = None
         while True:
             try:
                 job = popleft()
@@ -56,6 +57,9 @@ class Executor:
                 continue
             if job is STOP:
                 return
+            if job.batch is not batch:
+                batch = job.batch
+                self.lane.board.limit(slot, job.batch.worker.timeout)
             slots[slot] = job.id
             self.current = job
             error: BaseException | None = None

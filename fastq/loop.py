@@ -72,6 +72,7 @@ class Loop:
                 continue
             if job is STOP:
                 continue
+            lane.board.limit(slot.slot, job.batch.worker.timeout)
             words[slot.slot] = job.id
             slot.current = job
             value, error = await self._attempt(slot, job)

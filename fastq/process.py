@@ -136,6 +136,7 @@ class Process:
         self.board = Board(seat.board_fd, list(concurrency.values()), config.process_count, ring_size(config))
         self.desk = self.board.desk(seat.place)
         self.desk[board.PROCESS] = seat.number
+        self.desk[board.TICKED] = time.monotonic_ns()
         has_async = any(worker.is_async for worker in workers.values())
         has_sync = any(not worker.is_async for worker in workers.values()) or not has_async
         self.outbox = Outbox()
@@ -204,6 +205,7 @@ class Process:
     def _tick(self) -> None:
         overdue = self.watchdog.tick([part.connection for part in (self.producer, self.completer) if part.connection is not None])
         self.desk[board.KILL_AFTER] = int(overdue * 1e9) if overdue else 0
+        self.desk[board.TICKED] = time.monotonic_ns()
 
     def _stop(self, code: int) -> int:
         """Take the process down in order; see the module's text."""

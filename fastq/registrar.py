@@ -60,7 +60,7 @@ class Registrar:
         self._cancel = cancel
         self._numbers: deque[int] = deque()
         self._pids: dict[int, int] = {}  # of living children by number; changed under the lock
-        self._dead: deque[tuple[int, int, int, int]] = deque()  # number, pid, code, and the copy's place in _evidence
+        self._dead: deque[tuple[int, int, str]] = deque()  # number, pid, cause of death
         self._evidence: dict[int, dict[str, object]] = {}
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
@@ -86,7 +86,7 @@ class Registrar:
             self._pids[number] = pid
         self._wakeup.set()
 
-    def recover(self, number: int, place: int, pid: int, code: int) -> None:
+    def recover(self, number: int, place: int, pid: int, cause: str) -> None:
         """Give back what a dead child held: read the board now, before somebody else sits down there; write soon."""
         ids: list[int] = []
         started: set[int] = set()
@@ -110,7 +110,7 @@ class Registrar:
         }
         with self._lock:
             self._pids.pop(number, None)
-        self._dead.append((number, pid, code, place))
+        self._dead.append((number, pid, cause))
         self._wakeup.set()
 
     def beat_now(self) -> None:
@@ -179,13 +179,13 @@ class Registrar:
 
     def _recover_all(self, connection: Connection) -> None:
         while self._dead:
-            number, pid, code, _ = self._dead[0]
+            number, pid, cause = self._dead[0]
             evidence = self._evidence[number]
-            self._recover_one(connection, number, pid, code, evidence)
+            self._recover_one(connection, number, pid, cause, evidence)
             self._dead.popleft()
             del self._evidence[number]
 
-    def _recover_one(self, connection: Connection, number: int, pid: int, code: int, evidence: dict[str, object]) -> None:
+    def _recover_one(self, connection: Connection, number: int, pid: int, cause: str, evidence: dict[str, object]) -> None:
         began = time.monotonic()
         if evidence["sessions"] and not self._config.poll_only:  # through a pooler the pids are somebody else's
             connection.run("session_end", evidence["sessions"], SESSION_END_TIMEOUT)
@@ -200,7 +200,7 @@ class Registrar:
             self._config.max_crashes,
             number,
             self._config.channel,
-            error_json(f"the process {pid} that executed the job died ({_cause(code)})"),
+            error_json(f"the process {pid} that executed the job died ({cause})"),
         )
         connection.run("process_end", [number])
         if again or ended:
@@ -222,7 +222,3 @@ class Registrar:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-
-def _cause(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -30,6 +30,7 @@ from fastq.listener import Listener
 from fastq.maintainer import Maintainer
 from fastq.process import BOOT_FAILED, RECYCLED, ring_size
 from fastq.registrar import Registrar
+from fastq.watchdog import BEYOND_GRACE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,20 +130,16 @@ class Supervisor:
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
             for child in self._children.values():
-                emit("process.killed", level=logging.WARNING, pid=child.pid, reason="did not stop in time")
-                child.kill()
+                self._kill(child, "did not stop in time")
             self._kill_at = now + KILL_TIMEOUT
         self._cut_overdue(now)
         for child in self._children.values():
-            overdue = self._board.desk(child.place)[words.KILL_AFTER]
-            if overdue and now * 1e9 > overdue:
-                emit(
-                    "process.killed",
-                    level=logging.WARNING,
-                    pid=child.pid,
-                    reason="a job holds the interpreter beyond its timeout",
-                )
-                child.kill()
+            if self._board.overdue(child.place, time.monotonic_ns(), int((self._config.timeout_grace + BEYOND_GRACE) * 1e9)):
+                self._kill(child, "a job held the interpreter lock beyond its timeout")
+
+    def _kill(self, child: Child, reason: str) -> None:
+        emit("process.killed", level=logging.WARNING, pid=child.pid, reason=reason)
+        child.kill(reason)
 
     def _cut_overdue(self, now: float) -> None:
         """Free a thread of ours from a statement that Postgres, or the network, does not answer."""
@@ -157,7 +154,8 @@ class Supervisor:
         self._selector.unregister(child.sentinel)
         pid, code = child.pid, child.reap()
         del self._children[child.place]
-        self._registrar.recover(child.number, child.place, pid, code)
+        cause = child.killed_because or (f"signal {-code}" if code < 0 else f"exit code {code}")
+        self._registrar.recover(child.number, child.place, pid, cause)
         if self._signals:
             self._failure = self._failure or (f"exit code {code}" if code else None)
             return
@@ -167,8 +165,8 @@ class Supervisor:
             self._stop_children("stop")
             return
         if code not in (0, RECYCLED):
-            hint = " (out of memory?)" if code == -signal.SIGKILL else ""
-            emit("process.died", level=logging.WARNING, pid=pid, code=code, lived=round(lived, 1), hint=hint.strip() or None)
+            hint = "out of memory?" if code == -signal.SIGKILL and not child.killed_because else None
+            emit("process.died", level=logging.WARNING, pid=pid, code=code, lived=round(lived, 1), hint=hint)
         pause = 0.0
         if lived < YOUNG and code != RECYCLED and not worked:  # who has completed a job was killed by it, not by its start
             crashes = self._pauses.get(child.place, 0.0)
