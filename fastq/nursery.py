@@ -14,14 +14,15 @@ from pathlib import Path
 
 from setproctitle import setproctitle
 
-import fastq.process  # noqa: F401 - what every child needs
+import fastq.process
 from fastq import app
 from fastq.config import nursery_settings
 
 setproctitle("fastq: fork server")
 # A service manager signals the whole group, and children die with their parent, which is this process: only the
-# supervisor's closing pipe may end it.
+# supervisor's end may end it. The pipe that tells of that is held by children too, one of which may be stuck.
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
+fastq.process.die_with_parent()
 gc.disable()  # no holes in pages that will be shared
 with suppress(BaseException):
     target, app_dir = nursery_settings()

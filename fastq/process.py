@@ -100,8 +100,7 @@ def main(seat: Seat) -> None:
 
 def _become_child(seat: Seat) -> None:
     """Undo what a child must not have of its parent, and die with it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends these to the whole group; the supervisor decides
     faulthandler.enable()
@@ -112,6 +111,12 @@ def _become_child(seat: Seat) -> None:
     gc.set_threshold(GC_THRESHOLD, 20, 100)
     log.set_up(seat.config)
     setproctitle(f"fastq: worker {seat.place + 1}/{seat.config.process_count} starting")
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that forked it has ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _exit(code: int) -> None:
