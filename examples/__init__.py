@@ -1,0 +1,1 @@
+"""Programs to read and to run, one idea each; start with quickstart."""

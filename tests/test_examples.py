@@ -1,0 +1,99 @@
+"""Each example runs: its jobs are enqueued by its program and worked by real processes, as its first lines say."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import execute, wait_for
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if "Registry()" in path.read_text())
+
+Rows = list[tuple[object, ...]]
+
+
+def states(database: str) -> Rows:
+    """Return kind, state and number of the finished jobs."""
+    return execute(
+        database, "select kind, state::text, count(*), max(attempt)::int from fastq.job_archive group by 1, 2 order by 1, 2"
+    )
+
+
+def run_example(name: str, database: str) -> str:
+    """Enqueue the example's jobs, work them until none is left, and return what the processes printed."""
+    environment = {**os.environ, "FASTQ_DATABASE_URL": database}
+    module = f"examples.{name}"
+    enqueued = subprocess.run(
+        [sys.executable, "-m", module], cwd=ROOT, env=environment, check=True, capture_output=True, text=True
+    )
+    run = [sys.executable, "-m", "fastq", "run", f"{module}:registry", "--procs", "1"]
+    supervisor = subprocess.Popen(run, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        wait_for(lambda: execute(database, "select count(*) from fastq.job") == [(0,)], 40, f"the end of the jobs of {name}")
+    finally:
+        supervisor.terminate()
+        printed, _ = supervisor.communicate(timeout=30)
+    assert supervisor.returncode == 0
+    return enqueued.stdout + printed
+
+
+def check_quickstart(database: str, printed: str) -> None:
+    assert states(database) == [
+        ("flaky", "completed", 1, 3),
+        ("greet", "completed", 3, 1),
+        ("oven", "completed", 1, 1),
+        ("sort", "completed", 2, 1),
+    ]
+    assert "hello, Ada" in printed
+
+
+def check_transaction(database: str, printed: str) -> None:
+    assert states(database) == [("welcome", "completed", 1, 1)]
+    assert execute(database, "select name from example_account") == [("Ada",)]
+    assert "no account, no job" in printed
+
+
+def check_async_worker(database: str, printed: str) -> None:
+    assert states(database) == [("fetch", "completed", 10, 1), ("fetch", "discarded", 1, 1)]
+    beside = execute(database, "select max((output ->> 'beside')::int) from fastq.job_archive")
+    assert beside[0][0] > 3, "fetches wait beside each other"
+    assert "fetched" in printed
+
+
+def check_typed_args(database: str, printed: str) -> None:
+    kinds = ["invoice", "label", "order", "parcel", "review"]
+    assert states(database) == [(kind, "completed", 1, 1) for kind in kinds]
+    assert "refused: args of kind 'order', field 'note': a NUL" in printed
+
+
+def check_idempotent(database: str, printed: str) -> None:
+    assert states(database) == [("charge", "completed", 3, 2)]
+    assert execute(database, "select count(*), sum(cents)::int from example_payment") == [(3, 1500)]
+    assert printed.count("had been charged") == 3
+
+
+CHECKS: dict[str, Callable[[str, str], None]] = {
+    "quickstart": check_quickstart,
+    "transaction": check_transaction,
+    "async_worker": check_async_worker,
+    "typed_args": check_typed_args,
+    "idempotent": check_idempotent,
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_example_does_what_it_says(name: str, database: str) -> None:
+    CHECKS[name](database, run_example(name, database))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_an_example_begins_with_the_commands_that_start_it(name: str) -> None:
+    text = (ROOT / "examples" / f"{name}.py").read_text()
+    assert re.search(rf"^fastq dev examples\.{name}:registry", text, re.MULTILINE)
+    assert re.search(rf"^python -m examples\.{name}\b", text, re.MULTILINE)
