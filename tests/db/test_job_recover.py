@@ -73,6 +73,30 @@ def test_a_job_that_was_executing_in_too_many_crashes_is_discarded_and_its_neigh
     assert [living(connection, job_id)["crashes"] for job_id in jobs[1:]] == [2, 2]
 
 
+def test_the_one_that_was_executing_in_an_earlier_crash_too_takes_the_blame(connection, jobs):
+    suspect, *innocent = jobs
+    connection.execute("update fastq.job set crashes = 1 where id = $1", suspect)
+
+    assert recover(connection, jobs, started=jobs, executing=jobs) == (3, 0)
+
+    assert [living(connection, job_id)["crashes"] for job_id in jobs] == [2, 0, 0]
+    assert {living(connection, job_id)["attempt"] for job_id in innocent} == {2}
+
+
+def test_several_suspects_are_never_discarded_and_come_back_apart(connection, other, jobs):
+    connection.execute("update fastq.job set crashes = 2 where id = any ($1)", jobs[:2])
+    other.listen(CHANNEL)
+
+    assert recover(connection, jobs, started=jobs, executing=jobs, max_crashes=3) == (3, 0)
+
+    rows = [living(connection, job_id) for job_id in jobs]
+    assert [row["crashes"] for row in rows] == [2, 2, 0]
+    assert [row["state"] for row in rows] == ["retryable", "retryable", "available"]
+    assert rows[0]["scheduled_at"] != rows[1]["scheduled_at"]
+    assert [row["seq"] for row in rows[:2]] == [None, None]
+    assert sorted(hint for _ in range(2) for hint in other.notifications(timeout=2.0)) == ["@due", "default"]
+
+
 @pytest.mark.parametrize("was_executing", [True, False])
 def test_a_job_that_had_started_its_last_attempt_does_not_get_another(connection, jobs, was_executing):
     connection.execute("update fastq.job set max_attempts = 2")

@@ -30,7 +30,7 @@ create table fastq.job (
     priority         fastq.priority not null default 1,
     attempt          smallint not null default 0,
     max_attempts     fastq.max_attempts not null default 25,
-    crashes          smallint not null default 0,  -- times that its process died while it was executing
+    crashes          smallint not null default 0,  -- deaths of its process that it may have caused
     cancel_requested boolean not null default false,
     queue            fastq.queue_name not null default 'default',
     kind             fastq.kind not null,
