@@ -1,0 +1,47 @@
+"""Parts of the runtime, wired up by hand: what the suites about one step need of the steps before it."""
+
+import itertools
+import struct
+
+from fastq import db
+from fastq.bench.app import registry
+from fastq.bench.load import fill
+from fastq.board import Board
+from fastq.claimed import SEPARATOR, Claimed
+from fastq.codec import decode
+from fastq.cursor import Cursor
+from fastq.job import DEFAULT_QUEUE
+
+TOKEN = 1 << 32
+
+
+class Claimer:
+    """A cursor with a session of its own on a table that was just filled."""
+
+    def __init__(self, config, connection, jobs):
+        fill(connection, jobs, paused=False)
+        self.session = db.connect(config.database_url, role="claim", schema=config.schema)
+        self._cursor = Cursor(Board.make([1], 1, 1), 0, DEFAULT_QUEUE, config.poll_interval)
+        self._tokens = itertools.count(TOKEN)
+
+    def claim(self, limit):
+        """Return the parts of one claim."""
+        return [part for part, _ in self._cursor.claim(self.session, lambda: next(self._tokens), limit) if len(part)]
+
+    def jobs(self, count, batch):
+        """Claim and decode so many jobs."""
+        jobs = []
+        while len(jobs) < count:
+            for part in self.claim(min(batch, count - len(jobs))):
+                jobs += decode(part, registry.workers)[0]
+        return jobs
+
+
+def claimed(kind, args):
+    """Return a claim of so many jobs as if a database had sent it."""
+    count = len(args)
+    numbers = struct.pack(f">{count}q", *range(1, count + 1))
+    counts = struct.pack(">4h", 0, 1, 25, 1) * count
+    kinds = SEPARATOR.join([kind.encode()] * count)
+    row = [numbers, numbers, counts, bytes(8 * count), kinds, (b"," + SEPARATOR).join(args), None]
+    return Claimed(DEFAULT_QUEUE, TOKEN, row)

@@ -1,0 +1,87 @@
+"""Ask how many jobs a second go from the inbox through threads, or the event loop, to the outbox. No database."""
+
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from bench.pieces import claimed
+from fastq import Args, Job, Registry, Worker
+from fastq.board import Board
+from fastq.codec import decode
+from fastq.executor import Executor
+from fastq.lane import Lane, Outbox
+from fastq.loop import Loop
+
+JOBS = 20_000
+POLL = 0.0002  # s between two looks at the outbox: 1 % of a round
+registry = Registry()
+
+
+@dataclass
+class SyncArgs(Args, kind="sync"):
+    number: int
+
+
+@dataclass
+class AsyncArgs(Args, kind="async"):
+    number: int
+
+
+@registry.register
+class SyncWorker(Worker[SyncArgs]):
+    def work(self, job: Job[SyncArgs]) -> None:
+        pass
+
+
+@registry.register
+class AsyncWorker(Worker[AsyncArgs]):
+    async def work(self, job: Job[AsyncArgs]) -> None:
+        pass
+
+
+def jobs_of(kind, count):
+    """Return jobs that no database knows."""
+    return decode(claimed(kind, [b'{"number":%d}' % number for number in range(count)]), registry.workers)[0]
+
+
+def lane_of(mode, concurrency):
+    return Lane(Board.make([concurrency], 1, 1).lane(0, 0, mode), concurrency, lambda: None)
+
+
+def await_all(outbox, count):
+    while len(outbox.jobs) < count:
+        time.sleep(POLL)
+
+
+@pytest.mark.parametrize("threads", [1, 4, 16])
+def test_execute_in_threads(measured, size, threads):
+    lane, outbox = lane_of(0, threads), Outbox()
+    executors = [Executor(lane, slot, outbox) for slot in range(threads)]
+    for executor in executors:
+        executor.thread.start()
+    jobs = jobs_of("sync", size(JOBS))
+
+    def execute():
+        lane.put(jobs, 0)
+        await_all(outbox, len(jobs))
+
+    measured(len(jobs), execute, setup=outbox.jobs.clear)
+    lane.stop(threads)
+    for executor in executors:
+        executor.thread.join()
+
+
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_execute_on_the_loop(measured, size, concurrency):
+    lane, outbox = lane_of(1, concurrency), Outbox()
+    loop = Loop([lane], outbox)
+    loop.thread.start()
+    jobs = jobs_of("async", size(JOBS))
+
+    def execute():
+        lane.put(jobs, 0)
+        loop.start_slots(lane)
+        await_all(outbox, len(jobs))
+
+    measured(len(jobs), execute, setup=outbox.jobs.clear)

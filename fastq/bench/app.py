@@ -1,0 +1,56 @@
+"""The application that is measured: a job that does nothing, and a job that tells when it started.
+
+Imported by the fork server and the worker processes, and by whoever enqueues. It deliberately returns nothing and has no
+setting of its own, so that a job goes the plainest way there is.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from dataclasses import dataclass
+
+from fastq.args import Args
+from fastq.job import Job
+from fastq.worker import Registry, Worker
+
+registry = Registry()
+
+STARTED = struct.Struct("qq")
+"""What a clock job writes: its number, and the monotonic clock (one for all processes of a machine) in nanoseconds."""
+
+
+@dataclass
+class NoopArgs(Args, kind="bench.noop"):
+    """One small integer: what most jobs carry is an id."""
+
+    number: int
+
+
+@registry.register
+class NoopWorker(Worker[NoopArgs]):
+    """Do nothing."""
+
+    def work(self, job: Job[NoopArgs]) -> None:
+        """Return at once."""
+
+
+@dataclass
+class ClockArgs(Args, kind="bench.clock"):
+    """Where to write the time, and under which number."""
+
+    path: str
+    number: int
+
+
+@registry.register
+class ClockWorker(Worker[ClockArgs]):
+    """Write down when `work` began."""
+
+    def work(self, job: Job[ClockArgs]) -> None:
+        """Look at the clock first, then open the file and append."""
+        started = time.monotonic_ns()
+        fd = os.open(job.args.path, os.O_WRONLY | os.O_APPEND)
+        os.write(fd, STARTED.pack(job.args.number, started))  # less than a page: written whole, whoever else appends
+        os.close(fd)

@@ -1,0 +1,184 @@
+"""The command itself: its arguments, what is measured in which order, what is printed.
+
+Route and floor take turns, round after round, and it is the ratio of each pair that counts: on a machine that others use
+too, a pair shares its weather, two runs a minute apart do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fastq.bench import backlog, enqueue, floor, idle, latency, load, report, route
+from fastq.bench.cost import Meter
+from fastq.cli import output
+from fastq.cli.database import found
+from fastq.config import Config
+from fastq.db import Connection
+
+PARTS = ("route", "floor", "enqueue", "latency")
+
+FIGURES = (
+    "jobs_per_s",
+    "floor_jobs_per_s",
+    "floor_ratio",
+    "postgres_us_per_job",
+    "process_us_per_job",
+    "wal_bytes_per_job",
+    "enqueue_single_per_s",
+    "enqueue_many_per_s",
+    "enqueue_copy_per_s",
+    "latency_p50_ms",
+    "latency_p95_ms",
+    "latency_p99_ms",
+)
+"""The keys that a script finds in every JSON, null where the part was skipped."""
+
+JOBS, ROUNDS, LATENCIES = 300_000, 3, 400
+"""Jobs of a run: a second or two of work, so that a hiccup of 10 ms is below 1 %. Four latencies above the 99th percentile."""
+
+FEWEST, SHARE = 20, 50
+"""Latencies of a run that was asked to be small: one for so many of its jobs, and never fewer than the first."""
+
+EPILOG = f"""\
+examples:
+  fastq bench                                    {JOBS:,} jobs, one process per core, about a minute
+  fastq bench --jobs 1000000 --procs 4 --no-archive --skip latency,enqueue
+  fastq bench --json > before.json
+  fastq bench --idle 20 --procs 2                what an idle supervisor costs
+  fastq bench --backlog 5000000 --no-archive     whether a claim notices what waits behind it
+
+It works in a schema of its own, {load.SCHEMA}, which is dropped before and after; no other schema is touched. Other settings are
+taken from the environment (FASTQ_BATCH=500 fastq bench). The start-up of processes is not counted. Without a database it
+uses the embedded Postgres.
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure and print."""
+    options = _parser().parse_args(argv)
+    config = Config.load(
+        database_url=options.database,
+        data_dir=options.data_dir,
+        procs=options.procs,
+        threads=options.threads,
+        archive=options.archive,
+        log_level=options.log_level,
+        schema=load.SCHEMA,
+        queues={"default": 0},
+        poll_only=False,  # the floor and the route must do the same
+    )
+    with found(config, create=True) as database:
+        config = replace(config, database_url=database.url)
+        with load.fresh_schema(config) as connection:
+            result = _measure(connection, config, options)
+    if options.json:
+        output.json(result)
+    else:
+        report.show(result)
+    return 0
+
+
+def _measure(connection: Connection, config: Config, options: argparse.Namespace) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "machine": report.machine(),
+        "versions": report.versions(connection),
+        "settings": report.settings(connection, config, options.jobs, options.rounds),
+    }
+    figures = report.Figures()
+    names: Sequence[str] = FIGURES
+    if options.idle:
+        names = ()
+        _idle(connection, config, options, figures, result)
+    elif options.backlog:
+        names = ()
+        _backlog(connection, config, options, figures)
+    else:
+        if "route" not in options.skip:
+            _throughput(connection, config, options, figures)
+        if "enqueue" not in options.skip:
+            for way, rates in enqueue.measure(connection, config, options.rounds, options.jobs).items():
+                figures.add(f"enqueue_{way}_per_s", *rates)
+        if "latency" not in options.skip:
+            ordered = latency.measure(connection, config, min(LATENCIES, max(FEWEST, options.jobs // SHARE)))
+            for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+                figures.add(f"latency_{name}_ms", latency.percentile(ordered, share))
+    return {**figures.medians(names), **result, "spreads": figures.spreads()}
+
+
+def _throughput(connection: Connection, config: Config, options: argparse.Namespace, figures: report.Figures) -> None:
+    meter = Meter(connection)
+    for _ in range(options.rounds):
+        load.fill(connection, options.jobs, paused=True)
+        run = route.work(connection, config, options.jobs, meter)
+        figures.add("jobs_per_s", run.jobs_per_s)
+        figures.add("postgres_us_per_job", run.postgres_us)
+        figures.add("process_us_per_job", run.process_us)
+        figures.add("wal_bytes_per_job", run.wal_bytes)
+        if "floor" not in options.skip:
+            load.fill(connection, options.jobs, paused=False)
+            rate, postgres_us = floor.pump(connection, config, options.jobs, meter)
+            figures.add("floor_jobs_per_s", rate)
+            figures.add("floor_postgres_us_per_job", postgres_us)
+            figures.add("floor_ratio", run.jobs_per_s / rate)
+
+
+def _idle(
+    connection: Connection, config: Config, options: argparse.Namespace, figures: report.Figures, result: dict[str, Any]
+) -> None:
+    rest = idle.measure(connection, config, options.idle)
+    figures.add("idle_cpu_percent", rest.cpu_percent)
+    figures.add("idle_statements_per_s", rest.statements_per_s)
+    figures.add("worker_rss_bytes", rest.mean("rss"))
+    figures.add("worker_pss_bytes", rest.mean("pss"))
+    figures.add("worker_shared_share", rest.mean("shared") / max(1.0, rest.mean("rss")))
+    result["processes"] = rest.processes
+
+
+def _backlog(connection: Connection, config: Config, options: argparse.Namespace, figures: report.Figures) -> None:
+    found = backlog.measure(connection, config, options.backlog, options.rounds)
+    figures.add("backlog_small_claims_per_s", *found.small)
+    figures.add("backlog_large_claims_per_s", *found.large)
+    figures.add("backlog_ratio", found.ratio)
+    figures.add("backlog_jobs_per_s", found.worked_per_s)
+    figures.add("backlog_worker_rss_bytes", *found.worker_rss)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fastq bench",
+        description="Measure what fastq does on this machine, and the most that this machine could do at all.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--jobs", type=_whole, default=JOBS, metavar="N", help=f"no-op jobs of a run [default {JOBS:,}]")
+    parser.add_argument("--rounds", type=_whole, default=ROUNDS, metavar="N", help=f"repetitions [default {ROUNDS}]")
+    parser.add_argument("--procs", metavar="N", help="worker processes, and connections of the floor [default: one per core]")
+    parser.add_argument("--threads", metavar="N", help="executor threads of a process [default 16]")
+    parser.add_argument(
+        "--archive", action=argparse.BooleanOptionalAction, default=None, help="keep a row of each completed job [default: on]"
+    )
+    parser.add_argument("--skip", type=_parts, default=(), metavar="PART,...", help=f"leave out: {', '.join(PARTS)}")
+    parser.add_argument("--idle", type=_whole, metavar="SECONDS", help="measure an idle supervisor instead, for so long")
+    parser.add_argument("--backlog", type=_whole, metavar="N", help="measure claims with so many jobs waiting instead")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--log-level", default="warning", help="what the measured program logs [default warning]")
+    parser.add_argument("--database", metavar="URL", help="the Postgres to use [FASTQ_DATABASE_URL; default: an embedded one]")
+    parser.add_argument("--data-dir", metavar="FOLDER", help="the folder of the embedded Postgres [FASTQ_DATA_DIR]")
+    return parser
+
+
+def _whole(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    return int(text)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    parts = tuple(part.strip() for part in text.split(","))
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(PARTS)}, got {unknown[0]!r}")
+    return parts

@@ -1,0 +1,118 @@
+"""The floor: the statements of claim and complete, pumped as fast as the database answers. The limit of this machine, today.
+
+`pump` runs in the program that measures; `serve` is one of as many programs as there would be worker processes. They send
+the very statements of the runtime, prepared, in batches of the same size, claim in turns from one frontier as the runtime
+does, and make nothing of the answer: no job, no args, no integer per job. The ids that the claim brings become the array
+that the completion takes by copying every eighth byte to every twelfth place.
+
+The turn is waited for in the kernel, which hands it over at once; the runtime cannot wait there (it must be able to give up).
+Each program claims and completes in turn on one connection. Completing beside the claims, on a second one, was no faster:
+without the archive 6 % slower, with it the same (medians of six, two cores).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import struct
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from fastq import board, db
+from fastq.bench.child import Program, order, tell
+from fastq.bench.load import left
+from fastq.board import Board
+from fastq.cursor import END
+from fastq.errors import FastqError
+from fastq.job import DEFAULT_QUEUE
+
+if TYPE_CHECKING:
+    from fastq.bench.cost import Meter
+    from fastq.config import Config
+    from fastq.db import Connection
+
+_NUMBER = struct.Struct(">q")
+_ARRAY = struct.Struct(">iiiii")  # dimensions, has nulls, element oid, length, lower bound
+INT8 = 20  # the oid of bigint, in every Postgres
+
+
+def pump(connection: Connection, config: Config, jobs: int, meter: Meter) -> tuple[float, float | None]:
+    """Work the jobs that wait in the open queue; return jobs/s, and Postgres' CPU in microseconds per job."""
+    shared = Board.make([1], 1, 1)
+    with ExitStack() as running:
+        programs = [
+            running.enter_context(Program("floor", config, fds=[shared.fd], fd=shared.fd, place=place))
+            for place in range(config.process_count)
+        ]
+        for program in programs:
+            program.hear("ready")
+        before, began = meter.read(programs[0].pid), time.monotonic_ns()
+        for program in programs:
+            program.say("go")
+        answers = [program.hear("done") for program in programs]
+        spent = meter.read(programs[0].pid).since(before)
+    if sum(count for count, _ in answers) != jobs or left(connection):
+        raise FastqError(f"the floor completed {[count for count, _ in answers]} of {jobs} jobs")
+    postgres = None if spent.postgres is None else spent.postgres / jobs * 1e6
+    return jobs / (max(ended for _, ended in answers) - began) * 1e9, postgres
+
+
+def serve() -> None:
+    """Be one of the programs."""
+    given = order()
+    config, numbers = given.config, given.numbers
+    shared = Board(numbers["fd"], [1], 1, 1)
+    pumped = Pump(config, shared, numbers["place"] + 1)
+    tell("ready")
+    input()
+    tell("done", pumped.pump(), time.monotonic_ns())
+    sys.stdin.read()  # stay until the meters have been read: what a session has used up goes elsewhere when it ends
+
+
+class Pump:
+    """One program's connection."""
+
+    def __init__(self, config: Config, shared: Board, number: int) -> None:
+        self._shared = shared
+        self._frontier = shared.cursor(0)[board.FRONTIER.start : board.FRONTIER.stop]
+        self._token = number << 32
+        self._limit = _NUMBER.pack(config.batch)
+        self._complete_name = "job_complete_archive" if config.archive else "job_complete"
+        self._connection = db.connect(config.database_url, role="floor", schema=config.schema)
+
+    def pump(self) -> int:
+        """Claim and complete until nothing is left; return how many."""
+        count = 0
+        while claimed := self._claim():
+            count += self._complete(*claimed)
+        return count
+
+    def _claim(self) -> tuple[bytes, int] | None:
+        """Claim a batch in our turn; return its ids as Postgres sent them, and its token."""
+        fcntl.lockf(self._shared.fd, fcntl.LOCK_EX, 1, 0)
+        try:
+            self._token += 1
+            after = [_NUMBER.pack(word) for word in self._frontier]
+            params = [_NUMBER.pack(self._token), DEFAULT_QUEUE.encode(), *after, self._limit, _NUMBER.pack(END)]
+            _, row = self._connection.run_blobs("job_claim", params)
+            ids, seqs = row[0], row[1]
+            if not ids or not seqs:
+                return None
+            (self._frontier[0],) = _NUMBER.unpack_from(seqs, len(seqs) - _NUMBER.size)  # preloaded in order, one priority
+        finally:
+            fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, 0)
+        return ids, self._token
+
+    def _complete(self, ids: bytes, token: int) -> int:
+        count, _ = self._connection.run_blobs(self._complete_name, [_array(ids), _array(_NUMBER.pack(token))])
+        return count
+
+
+def _array(blob: bytes) -> bytes:
+    """Make a bigint[] of integers that lie side by side."""
+    count = len(blob) // 8
+    elements = bytearray(b"\0\0\0\x08\0\0\0\0\0\0\0\0" * count)
+    for byte in range(8):
+        elements[4 + byte :: 12] = blob[byte::8]
+    return _ARRAY.pack(1, 0, INT8, count, 1) + elements

@@ -1,0 +1,78 @@
+"""The schema of a measurement and the jobs in it.
+
+Run by the program that measures, on one connection. A session lock keeps two measurements of one database apart: they would
+drop each other's schema, and each would measure the other.
+
+The jobs are made by the server itself, the fastest way there is, and the table is vacuumed and analysed as autovacuum would
+have done by and by. There is deliberately no checkpoint after that: the first change of each page after a checkpoint writes
+the whole page to the WAL, which a queue that has been running pays once per checkpoint and not for each job.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from fastq import admin, db
+from fastq.errors import FastqError
+from fastq.job import DEFAULT_QUEUE
+from fastq.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fastq.config import Config
+    from fastq.db import Connection
+
+SCHEMA = "fastq_bench"
+
+_LOCK = "select pg_try_advisory_lock(hashtext('fastq bench'))"
+_DROP = "drop schema if exists fastq_bench cascade"
+_EMPTY = "truncate fastq_bench.job, fastq_bench.job_archive"
+_FILL = """
+insert into fastq_bench.job (kind, args)
+select 'bench.noop', ('{"number":' || number || '}')::json from generate_series(1, $1::bigint) as number
+"""
+_VACUUM = "vacuum (analyze) fastq_bench.job"
+_COUNT = "select count(*) from fastq_bench.job"
+
+
+@contextmanager
+def fresh_schema(config: Config) -> Iterator[Connection]:
+    """Give a connection to a new, migrated schema, and drop the schema at the end."""
+    connection = db.connect(config.database_url, role="bench", schema=SCHEMA, pinned=False, prepare=False)
+    try:
+        if not connection.execute(_LOCK)[0][0]:
+            raise FastqError("another fastq bench measures in this database; wait for its end, or give --database another one")
+        connection.execute("set client_min_messages = warning")  # a drop tells of every table that goes with it
+        connection.execute(_DROP)
+        migrate(config.database_url, SCHEMA)
+        try:
+            yield connection
+        finally:
+            if connection.usable:
+                connection.execute(_DROP)
+    finally:
+        connection.close()
+
+
+def fill(connection: Connection, jobs: int, *, paused: bool) -> None:
+    """Replace whatever there is by so many available jobs; a paused queue keeps them until `open_queue`."""
+    connection.execute(_EMPTY)
+    if jobs:
+        connection.execute(_FILL, jobs)
+    connection.execute(_VACUUM)
+    if paused:
+        admin.pause_queue(connection, DEFAULT_QUEUE)
+    else:
+        admin.resume_queue(connection, DEFAULT_QUEUE)
+
+
+def open_queue(connection: Connection) -> None:
+    """Let the paused queue go on: wakes who works it."""
+    admin.resume_queue(connection, DEFAULT_QUEUE)
+
+
+def left(connection: Connection) -> int:
+    """Count the jobs that have not been completed."""
+    return int(connection.execute(_COUNT)[0][0])

@@ -1,0 +1,124 @@
+"""The whole route: preloaded jobs through the real supervisor, from the opening of the queue to the last completion.
+
+`work` runs in the program that measures; `serve` is the program with the supervisor, which is what `fastq run` starts too.
+The queue is paused while the processes start, so their start-up is not counted; opening it is the first thing that is, so
+the wake-up and the first small claims are.
+
+Completions are counted on the supervisor's board, where each process adds up what it has committed. That costs the
+measured program one glance every few milliseconds; asking the database would make it count rows instead of working jobs.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import fastq
+from fastq import board, log
+from fastq.bench.child import Program, order, tell
+from fastq.bench.load import left, open_queue
+from fastq.errors import FastqError
+from fastq.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from fastq.bench.cost import Meter
+    from fastq.board import Board
+    from fastq.config import Config
+    from fastq.db import Connection
+
+TARGET = "fastq.bench.app:registry"
+APP_DIR = Path(fastq.__file__).parent.parent
+"""Where `fastq` itself was imported from: what is measured must not depend on the current directory."""
+
+SHORTEST, LONGEST = 0.001, 0.05
+"""Seconds between two glances at the board: half of what the rest will take, so that about a dozen find the end to 1 ms."""
+
+PATIENCE = 30.0
+"""Seconds without a completion after which something is wrong; a batch takes milliseconds."""
+
+TERMINATE = 15
+"""SIGTERM: the supervisor's own way to stop in order."""
+
+
+class Run(NamedTuple):
+    """What one run gave. CPU is None where the server is not on this machine."""
+
+    jobs_per_s: float
+    postgres_us: float | None
+    process_us: float
+    wal_bytes: float
+
+
+def work(connection: Connection, config: Config, jobs: int, meter: Meter) -> Run:
+    """Work the jobs that wait in the paused queue."""
+    with Program("route", config, jobs=jobs) as program:
+        program.hear("ready")
+        before, began = meter.read(program.pid), time.monotonic_ns()
+        open_queue(connection)
+        (ended,) = program.hear("done")
+        spent = meter.read(program.pid).since(before)
+        if rest := left(connection):
+            raise FastqError(f"{rest} of {jobs} jobs are left although {jobs} completions were counted")
+    return Run(
+        jobs_per_s=jobs / (ended - began) * 1e9,
+        postgres_us=None if spent.postgres is None else spent.postgres / jobs * 1e6,
+        process_us=spent.program / jobs * 1e6,
+        wal_bytes=spent.wal / jobs,
+    )
+
+
+def serve() -> None:
+    """Be the supervisor until stdin ends; tell when all processes are there, and when so many jobs have been completed."""
+    given = order()
+    config = given.config
+    log.set_up(config)
+    supervisor = Supervisor(config, TARGET, config.database_url, APP_DIR)
+    shown = supervisor._board  # noqa: SLF001 - what a supervisor shows to its processes; a measurement reads along
+    threading.Thread(target=_watch, args=(shown, config.process_count, given.numbers["jobs"]), daemon=True).start()
+    sys.exit(supervisor.run())
+
+
+def _watch(shown: Board, processes: int, jobs: int) -> None:
+    """Tell what happens on the board, then wait for the end of stdin, and stop the supervisor."""
+    try:
+        desks = [shown.desk(place) for place in range(processes)]
+        looked = shown.cursor(0)
+        while not (looked[board.LOOKED_AT] and all(desk[board.SESSIONS[0]] for desk in desks)):
+            if _stopped(LONGEST):
+                return
+        tell("ready")
+        if not jobs or _completed(desks, jobs):
+            while not _stopped(PATIENCE):
+                pass
+    finally:
+        os.kill(os.getpid(), TERMINATE)
+
+
+def _completed(desks: list[memoryview], jobs: int) -> bool:
+    """Wait until so many jobs have been completed and tell when; False if it does not get there."""
+    began = moved = time.monotonic()
+    last = 0
+    while True:
+        ended, now = sum(desk[board.ENDED] for desk in desks), time.monotonic()
+        if ended >= jobs:
+            tell("done", time.monotonic_ns())
+            return True
+        if ended > last:
+            last, moved = ended, now
+        if now - moved > PATIENCE:
+            tell("stalled", ended)
+            return False
+        rest = (now - began) * (jobs - ended) / ended if ended else 0.0
+        if _stopped(min(max(rest / 2, SHORTEST), LONGEST)):
+            return False
+
+
+def _stopped(seconds: float) -> bool:
+    """Sleep so long; True if stdin has ended, and with it the measurement."""
+    ready, _, _ = select.select([sys.stdin], [], [], seconds)
+    return bool(ready)
