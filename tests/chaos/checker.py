@@ -43,8 +43,17 @@ class Fault:
 
     target: str  # worker or supervisor
     at: int  # nanoseconds, just before the signal
+    sent: int  # just after it: within microseconds the victim runs no more
     pid: int
-    gone: Mapping[int, int] = field(default_factory=dict)  # time by pid, of the victim itself and of all its descendants
+    gone: Mapping[int, int] = field(default_factory=dict)  # when each was seen dead: the victim, all its descendants
+
+
+class Death(NamedTuple):
+    """How a process ended, in nanoseconds: the fault, the time from which it ran no more, and when it was seen dead."""
+
+    at: int
+    over: int
+    seen: int
 
 
 @dataclass
@@ -132,19 +141,19 @@ def executions_by_job(records: Iterable[Record]) -> dict[int, list[Execution]]:
     return by_job
 
 
-def deaths_by_pid(faults: Iterable[Fault]) -> dict[int, list[tuple[int, int]]]:
-    """Return (killed at, gone at) of every process that died of a fault; a pid may come again."""
-    deaths: dict[int, list[tuple[int, int]]] = defaultdict(list)
+def deaths_by_pid(faults: Iterable[Fault]) -> dict[int, list[Death]]:
+    """Return the deaths of every process that died of a fault; a pid may come again."""
+    deaths: dict[int, list[Death]] = defaultdict(list)
     for fault in sorted(faults, key=lambda fault: fault.at):
         for pid, gone in fault.gone.items():
-            # A killed process runs no instruction after its signal; the children of a killed supervisor live on for a moment.
-            deaths[pid].append((fault.at, fault.at if pid == fault.pid else gone))
+            # The victim is stopped by the signal; the children of a killed supervisor live on for a moment.
+            deaths[pid].append(Death(fault.at, fault.sent if pid == fault.pid else gone, gone))
     return deaths
 
 
-def death_after(run: Execution, deaths: Mapping[int, list[tuple[int, int]]]) -> tuple[int, int] | None:
+def death_after(run: Execution, deaths: Mapping[int, list[Death]]) -> Death | None:
     """Return the death of the process that ran this."""
-    return next((death for death in deaths.get(run.pid, ()) if death[1] >= run.start), None)
+    return next((death for death in deaths.get(run.pid, ()) if death.seen >= run.start), None)
 
 
 def _check_ends(evidence: Evidence, executions: Mapping[int, list[Execution]], verdict: Verdict) -> None:
@@ -175,17 +184,17 @@ def _check_again(
     before: Execution,
     after: Execution,
     errors: frozenset[int],
-    deaths: Mapping[int, list[tuple[int, int]]],
+    deaths: Mapping[int, list[Death]],
     verdict: Verdict,
 ) -> None:
     """Look for the reason why a job was started again, and whether its earlier execution was over."""
     death = death_after(before, deaths)
-    over = before.end if before.end is not None else (death[1] if death else math.inf)
+    over = before.end if before.end is not None else (death.over if death else math.inf)
     if after.start < over:
         verdict.blame(verdict.overlapping, after.job, f"process {after.pid} started it while process {before.pid} was at it")
     if before.failed and before.attempt in errors:
         verdict.retried += 1
-    elif death and death[0] <= after.start and (before.end is None or death[1] - before.end <= FLUSH_BOUND):
+    elif death and death.at <= after.start and (before.end is None or death.seen - before.end <= FLUSH_BOUND):
         verdict.explained += 1
         verdict.unflushed += before.end is not None
     else:
@@ -212,7 +221,7 @@ def measure_recovery(evidence: Evidence, verdict: Verdict) -> None:
         for before, after in pairwise(runs):
             death = death_after(before, deaths)
             if before.end is None and death is not None:
-                verdict.recovery[target[death[0]]].append((after.start - death[0]) / 1e9)
+                verdict.recovery[target[death.at]].append((after.start - death.at) / 1e9)
 
 
 def quantile(values: Sequence[float], share: float) -> float | None:

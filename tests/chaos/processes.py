@@ -53,19 +53,20 @@ class Host:
         pid = dice.choice(wait_for(self.workers, PATIENCE, "a worker process to kill"))
         at = now()
         os.kill(pid, signal.SIGKILL)
-        self.faults.append(Fault("worker", at, pid, wait_until_gone([pid], PATIENCE)))
+        sent = now()
+        self.faults.append(Fault("worker", at, sent, pid, wait_until_gone([pid], PATIENCE)))
 
     def kill_supervisor(self) -> None:
         """SIGKILL the supervisor, start the next one, and note when each descendant of the first was gone."""
         victim, below = self._supervisor, descendants(self._supervisor.pid)
         at = now()
         victim.kill()
+        sent = now()
         victim.wait()
-        dead_at = now()
         self.start()
         gone = wait_until_gone(below, PATIENCE)
         self.orphaned.append((max(gone.values(), default=at) - at) / 1e9)
-        self.faults.append(Fault("supervisor", at, victim.pid, {victim.pid: dead_at, **gone}))
+        self.faults.append(Fault("supervisor", at, sent, victim.pid, {victim.pid: now(), **gone}))
 
     def stop(self, timeout: float = 60.0) -> int | None:
         """Ask the supervisor to stop in order; return its exit code, None if it had to be killed."""
