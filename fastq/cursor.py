@@ -10,12 +10,12 @@ lately (and, while a forgotten transaction pins xmin, over everything that ran s
     low        nothing available lies at or below it. The re-scan walks from here to the frontier, a batch a time, whenever
                the frontier finds too little, on a wake-up, and at least once a second: a transaction may take its seq early
                and commit late, behind the frontier.
-    mark       a frontier of a while ago. `low` moves up to it when (1) every transaction that was writing jobs when it was
-               noted has ended (by the snapshots' xids; where an old one lives on, by the lock on job that it would hold,
-               so that a forgotten transaction which never touched job holds nothing back), (2) LAG is over, since nextval
-               can run a little before its transaction owns an xid, and (3) a look in the database finds nothing available
-               between low and mark, locked or not (the claim that has it locked may fail). Else `low` moves to just below
-               what was found.
+    mark       a frontier of a while ago. `low` moves up to it when (1) LAG is over, since nextval can run a little before
+               its transaction owns an xid, (2) every transaction that was writing jobs then, LAG after the mark, has ended
+               (by the snapshots' xids; where an old one lives on, by the lock on job that it would hold, so that a
+               forgotten transaction which never touched job holds nothing back), and (3) a look in the database finds
+               nothing available between low and mark, locked or not (the claim that has it locked may fail). Else `low`
+               moves to just below what was found.
 
 Released jobs get a new seq and so lie ahead. What all this should ever miss is found by the sweep, a re-scan from zero.
 It deliberately does not know why a claim is made, or what becomes of the jobs.
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 LAG = 1.0
 """Seconds that a mark must be old at least. The adversary test holds numbers back for 0.8 s; in practice it is microseconds."""
+
+RETRY = 0.25
+"""Seconds between looks whether the writers of a mark have ended: a look costs a fraction of a millisecond, not every claim's."""
 
 RESCAN_INTERVAL = 1.0
 """Seconds between re-scans while the frontier finds enough: bounds how late a late commit can be."""
@@ -202,12 +205,13 @@ class Cursor:
         if not words[board.BARRIER_AT]:
             for mark, front in zip(board.MARK, board.FRONTIER, strict=True):
                 words[mark] = words[front]
-            words[board.BARRIER_XID] = connection.run_one("snapshot")[1]
-            words[board.BARRIER_AT] = now
+            words[board.BARRIER_XID], words[board.BARRIER_AT] = 0, now
             return
-        oldest = connection.run_one("snapshot")[0]
+        oldest, next_ = connection.run_one("snapshot")
+        # Noted a lag after the mark: whoever had taken a number by then owns an xid by now, and it is below this one.
+        words[board.BARRIER_XID] = words[board.BARRIER_XID] or next_
         if oldest < words[board.BARRIER_XID] and connection.run_one("cursor_writers", words[board.BARRIER_XID])[0]:
-            words[board.BARRIER_AT] = now  # somebody still writes: look again after another lag, not at every claim
+            words[board.BARRIER_AT] = now - int((LAG - RETRY) * 1e9)  # somebody still writes
             return
         lows, marks = [words[at] for at in board.LOW], [words[at] for at in board.MARK]
         first = connection.run_one("job_first_available", self.name, *lows, *marks)

@@ -1,0 +1,262 @@
+"""Does the cursor ever leave a job behind? Writers that do their worst, two hosts that claim, and an account of every job.
+
+Writers: quick inserts; transactions that stay open and commit late or roll back; COPYs that pause after many rows, and after
+so few that they have no transaction id yet; sequence numbers taken before the row is written; scheduled jobs that are promoted;
+all priorities. Claimers: two hosts with shared memory of their own, two processes each; some claims are lost after the
+cursor has moved, some claimed jobs are released. All the while an old snapshot keeps every dead row. There is no sweep.
+"""
+
+import random
+import threading
+import time
+from collections import Counter
+from itertools import count
+
+import psycopg
+import pytest
+
+from fastq import board
+from fastq.board import Board
+from fastq.cursor import LAG, Cursor
+from tests.db.jobs import CHANNEL, add, session, token
+from tests.helpers import wait_for
+
+WRITERS, HOSTS, PROCESSES = 6, 2, 2
+BATCH = 200
+EARLY = 0.8 * LAG  # s between taking a number by hand and writing the row: within the lag, as the cursor promises
+
+
+class Hasty(Cursor):
+    """A cursor without the rule: its low-water mark follows the frontier at once."""
+
+    def _move_low(self, connection, now):
+        for low, front in zip(board.LOW, board.FRONTIER, strict=True):
+            self._words[low] = self._words[front]
+
+    def _mark_due(self, now):
+        return True
+
+
+class Writer:
+    """Enqueues in all the ways that could hide a job from the cursor; keeps the ids that were committed."""
+
+    def __init__(self, url, seed, stop):
+        self._dice = random.Random(seed)
+        self._stop = stop
+        self._url = url
+        self.committed = []
+
+    def run(self):
+        ways = {self.quick: 45, self.late: 20, self.copy: 10, self.short_copy: 10, self.early: 10, self.scheduled: 5}
+        with psycopg.connect(self._url) as connection:
+            while not self._stop.is_set():
+                (way,) = self._dice.choices(list(ways), list(ways.values()))
+                ids = way(connection)
+                connection.commit()
+                self.committed += ids
+
+    def insert(self, connection, most, columns="kind, priority", values="'nap', %s"):
+        text = f"insert into fastq.job ({columns}) select {values} from generate_series(1, %s) returning id"
+        rows = connection.execute(text, (self._dice.randint(1, 4), self._dice.randint(1, most)))
+        return [job_id for (job_id,) in rows]
+
+    def quick(self, connection):
+        return self.insert(connection, 50)
+
+    def late(self, connection):
+        ids = []
+        for _ in range(self._dice.randint(1, 4)):
+            ids += self.insert(connection, 200)
+            time.sleep(self._dice.random() * 0.7)
+        if self._dice.random() < 0.3:
+            connection.rollback()
+            return []
+        return ids
+
+    def copy(self, connection):
+        return self.copied(connection, 300, self._dice.random() * 0.8, more=300)
+
+    def short_copy(self, connection):
+        return self.copied(connection, self._dice.randint(1, 20), LAG * self._dice.uniform(1.5, 2.5))
+
+    def copied(self, connection, first, pause, more=0):
+        mark = f"{self._dice.random()}"
+        with connection.cursor().copy("copy fastq.job (kind, priority, tags) from stdin") as copy:
+            for rows in (first, more):
+                lines = [f"nap\t{self._dice.randint(1, 4)}\t{{{mark}}}\n" for _ in range(rows)]
+                copy.write("".join(lines).encode())
+                connection.pgconn.flush()  # the server shall have the rows now, and their numbers taken
+                time.sleep(pause if lines else 0)
+        return [job_id for (job_id,) in connection.execute("select id from fastq.job where tags = array[%s]", (mark,))]
+
+    def early(self, connection):
+        numbers = connection.execute("select nextval('fastq.job_seq') from generate_series(1, 20)").fetchall()
+        time.sleep(self._dice.random() * EARLY)
+        ids = []
+        for (number,) in numbers:
+            ids += connection.execute("insert into fastq.job (kind, seq) values ('nap', %s) returning id", (number,)).fetchone()
+        return ids
+
+    def scheduled(self, connection):
+        due = "clock_timestamp() + random() * interval '0.5 s'"
+        return self.insert(connection, 50, "kind, state, seq, scheduled_at, priority", f"'nap', 'scheduled', null, {due}, %s")
+
+
+class Claimer:
+    """One process of a host: claims in its turn, completes, sometimes loses or releases what it claimed."""
+
+    def __init__(self, url, number, cursor, turn, done):
+        self._dice = random.Random(number)
+        self._connection = session(url)
+        self._cursor = cursor
+        self._turn = turn  # between threads; the board's own is one between processes
+        self._done = done
+        self._token = token(number, 0)
+        self.completed = []
+
+    def next_token(self):
+        self._token += 1
+        return self._token
+
+    def run(self):
+        while not self._done.is_set():
+            with self._turn:
+                rows = self.claim() if self._cursor.due() else []
+            if not rows:
+                time.sleep(0.01)
+            for job_ids, claim in rows:
+                self.work(job_ids, claim)
+        self._connection.close()
+
+    def claim(self):
+        lost = self._dice.random() < 0.03
+        if lost:  # the session ends before the claim commits: the cursor has moved, the rows are free again
+            self._connection.execute("begin")
+        rows = [(list(got.ids), got.token) for got, _ in self._cursor.claim(self._connection, self.next_token, BATCH) if len(got)]
+        if lost:
+            self._connection.execute("rollback")
+        return [] if lost else rows
+
+    def work(self, job_ids, claim):
+        if self._dice.random() < 0.1:
+            released = [job_ids.pop()]
+            assert self._connection.run_one("job_release", released, [claim], CHANNEL)[0] == 1
+        self._connection.run("job_complete", sorted(job_ids), [claim])
+        self.completed += job_ids
+
+
+def attack(url, make_cursor, seconds, patience):
+    """Let writers and claimers loose; return what was committed, what was completed, and what is left after `patience`."""
+    stop, done = threading.Event(), threading.Event()
+    writers = [Writer(url, seed, stop) for seed in range(WRITERS)]
+    claimers, boards = [], []
+    for host in range(HOSTS):
+        shared, turn = Board.make([1], PROCESSES, 4 * BATCH), threading.Lock()
+        shared.cursor(0)[board.SWEPT_AT] = time.monotonic_ns()  # no sweep for the next minutes
+        boards.append(shared)
+        for process in range(PROCESSES):
+            cursor = make_cursor(shared, 0, "default", 0.02)
+            claimers.append(Claimer(url, host * PROCESSES + process + 1, cursor, turn, done))
+    threads = [threading.Thread(target=part.run) for part in (*writers, *claimers)]
+    with session(url).raw as promoter, psycopg.connect(url, autocommit=True) as look:
+        promote = threading.Thread(target=promote_until, args=(url, done))
+        for thread in (*threads, promote):
+            thread.start()
+        time.sleep(seconds)
+        stop.set()
+        for thread in threads[:WRITERS]:
+            thread.join()
+        left, moved = -1, time.monotonic()
+        while left and time.monotonic() - moved < patience:
+            (living,) = look.execute("select count(*) from fastq.job").fetchone()
+            left, moved = living, moved if living == left else time.monotonic()
+            time.sleep(0.02)
+        done.set()
+        for thread in (*threads, promote):
+            thread.join()
+        promoter.close()
+    committed = [job_id for writer in writers for job_id in writer.committed]
+    completed = [job_id for claimer in claimers for job_id in claimer.completed]
+    marks = [
+        (sum(shared.cursor(0)[at] for at in board.LOW), sum(shared.cursor(0)[at] for at in board.FRONTIER)) for shared in boards
+    ]
+    return committed, completed, left, marks
+
+
+def promote_until(url, done):
+    connection = session(url)
+    while not done.wait(0.03):
+        connection.run("job_promote", 1_000, CHANNEL)
+    connection.close()
+
+
+@pytest.fixture
+def pinned(database):
+    """Hold an old snapshot for the whole test."""
+    with psycopg.connect(database) as connection:
+        connection.execute("set transaction isolation level repeatable read")
+        connection.execute("select count(*) from fastq.job")
+        yield
+        connection.rollback()
+
+
+def test_every_committed_job_is_claimed_once_and_none_is_left_behind(database, pinned):
+    committed, completed, left, marks = attack(database, Cursor, seconds=6.0, patience=5.0)
+
+    assert [job_id for job_id, times in Counter(completed).items() if times > 1] == []
+    assert (left, set(committed) ^ set(completed)) == (0, set())
+    assert len(committed) > 1_000
+    assert all(low > 0.2 * frontier for low, frontier in marks), f"the low-water marks did not follow: {marks}"
+
+
+def test_a_cursor_without_the_low_water_rule_leaves_jobs_behind(database, pinned):
+    _, _, left, _ = attack(database, Hasty, seconds=3.0, patience=1.0)
+
+    assert left > 0, "the attack is too weak to show anything"
+
+
+@pytest.fixture
+def cursor():
+    """Give the cursor of a host with one process; it does not sweep."""
+    shared = Board.make([1], 1, 4 * BATCH)
+    shared.cursor(0)[board.SWEPT_AT] = time.monotonic_ns()
+    return Cursor(shared, 0, "default", 0.02)
+
+
+def claim_beside_others(cursor, connection, seconds, tokens, until=None):
+    """Claim whenever the cursor is due while others enqueue, for so long or until a job is claimed; tell whether it was."""
+    give_up = time.monotonic() + seconds
+    while time.monotonic() < give_up:
+        looks = cursor.claim(connection, lambda: next(tokens), BATCH) if cursor.due() else ()
+        if any(until in got.ids for got, _ in list(looks)):
+            return True
+        time.sleep(0.01)
+        add(connection)
+    return False
+
+
+def test_a_number_taken_early_by_a_transaction_that_stays_open_holds_the_low_water_mark(cursor, connection, database):
+    tokens = count(token(1, 1))
+    with psycopg.connect(database) as other:
+        (number,) = connection.execute("select nextval('fastq.job_seq')")[0]
+        claim_beside_others(cursor, connection, EARLY, tokens)
+        (late,) = other.execute("insert into fastq.job (kind, seq) values ('nap', %s) returning id", (number,)).fetchone()
+        claim_beside_others(cursor, connection, 2.5 * LAG, tokens)
+        other.commit()
+
+    assert claim_beside_others(cursor, connection, 2 * LAG, tokens, until=late)
+
+
+def test_a_copy_owns_a_transaction_id_as_soon_as_it_has_taken_a_number(connection, database):
+    """The cursor relies on it. COPY would buffer rows whose numbers are taken, but not when a default is volatile: created_at."""
+    add(connection)  # now the next 32 numbers of both sequences need no record in the log, which would need an id
+    held = (
+        "select locktype from pg_locks where pid = $1 and locktype in ('relation', 'transactionid') and mode <> 'AccessShareLock'"
+    )
+    with psycopg.connect(database) as other, other.cursor().copy("copy fastq.job (kind) from stdin") as copy:
+        copy.write(b"nap\n")
+        other.pgconn.flush()
+        pid = other.info.backend_pid
+        wait_for(lambda: ("relation",) in connection.execute(held, pid), what="the copy to begin")
+
+        wait_for(lambda: ("transactionid",) in connection.execute(held, pid), 1.0, "the copy to own a transaction id")
