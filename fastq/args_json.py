@@ -17,7 +17,6 @@ msgspec converts everything but pydantic models, which convert themselves: it is
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Generic, TypeVar, get_origin, is_typeddict
 
 import msgspec
@@ -53,11 +52,13 @@ class ArgsCodec(Generic[A]):
 
     def __init__(self, kind: str, type_: type[A], *, forbid_unknown_keys: bool = False) -> None:
         self.kind = kind
+        self.type = type_
+        self.forbid_unknown_keys = forbid_unknown_keys
         self._pydantic = hasattr(type_, "model_validate_json")
         self._class: type = dict if is_typeddict(type_) else get_origin(type_) or type_
         self._to_json: Callable[[A], bytes]
         self._from_json: Callable[[bytes], A]
-        self._read_batch: Callable[[bytes], list[A | ArgsError]] | None = None
+        self._read_batch: Callable[[bytes], list[A]] | None = None
         try:
             self._known = _keys(type_) if forbid_unknown_keys else None
             if self._pydantic:
@@ -104,15 +105,23 @@ class ArgsCodec(Generic[A]):
     def decode_batch(self, batch: bytes | Sequence[bytes]) -> list[A | ArgsError]:
         """Read the args of many jobs, given one by one or as one JSON array; a bad one becomes its ArgsError."""
         blob = batch if isinstance(batch, bytes) else b"[" + b",".join(batch) + b"]"
-        if self._read_batch is not None and self._known is None:
-            with suppress(Exception):  # bad elements, or a type that raises: read one by one to find which
-                args = self._read_batch(blob)
-                if isinstance(batch, bytes) or len(args) == len(batch):
-                    return args
+        args = self.decode_whole(blob)
+        if args is not None and (isinstance(batch, bytes) or len(args) == len(batch)):
+            return args  # type: ignore[return-value]
         elements = [bytes(raw) for raw in _split.decode(batch)] if isinstance(batch, bytes) else batch
-        return [self._decode_one(position, encoded) for position, encoded in enumerate(elements)]
+        return [self.decode_at(position, encoded) for position, encoded in enumerate(elements)]
 
-    def _decode_one(self, position: int, encoded: bytes) -> A | ArgsError:
+    def decode_whole(self, blob: bytes) -> list[A] | None:
+        """Read one JSON array at once; None if they have to be read one by one, to find which is bad or at all."""
+        if self._read_batch is None or self._known is not None:
+            return None
+        try:
+            return self._read_batch(blob)
+        except Exception:  # noqa: BLE001 - bad elements, or a type that raises what it likes
+            return None
+
+    def decode_at(self, position: int, encoded: bytes) -> A | ArgsError:
+        """Read the args of one job of a batch; a bad one becomes its ArgsError."""
         try:
             return self.decode(encoded)
         except ArgsError as error:

@@ -16,7 +16,8 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 # A module imports modules of lower layers, and of its own layer. A new module gets its place here.
 LAYERS = (
     "errors config job retry",
-    "args args_json args_faults worker board claimed lane outcome codec _codec_py db events log enqueue wake pool adapters",
+    "codec _codec_py _codec_c args args_json args_faults worker board claimed"
+    " lane outcome db events log enqueue wake pool adapters",
     "client client_async producer executor loop watchdog completer cursor lease maintainer migrate partitions embedded app admin",
     "process supervisor",
     "cli bench testing __init__ __main__",
@@ -26,7 +27,7 @@ LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in 
 DOORS = {  # what is imported -> who may
     "psycopg": {"db", "pool"},
     "psycopg_pool": {"pool"},
-    "fastq._fastq": {"codec"},
+    "fastq._fastq": {"_codec_c"},
     "signal": {"supervisor", "process", "cli"},
     "multiprocess": {"supervisor", "process"},
 }

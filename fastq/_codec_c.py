@@ -1,0 +1,244 @@
+"""The codec through the C core: the answers of _codec_py.py, faster. csrc/README.md tells which path wins where.
+
+C reads flat args (csrc/fastq.h) by column, without the interpreter lock; here the columns become lists in a few calls each
+and the lists become objects by `map(cls, *columns)`. A row that C marks, a batch that is mostly such rows, a class whose
+constructor raises: the Python twin reads those. Types that are not flat never come here: msgspec's whole-batch decoder is
+the best there is for them. Sizes are checked before each call, its code after it. Any thread may call; a plan never changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from array import array
+from itertools import compress
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import NODEFAULT
+
+from fastq import _codec_py
+from fastq._codec_py import BETWEEN
+from fastq._fastq import ffi, lib
+from fastq.errors import ArgsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fastq.args_json import ArgsCodec
+    from fastq.claimed import Claimed
+    from fastq.worker import Worker
+
+SMALL = 16
+"""Jobs below which msgspec is faster: a call with its buffers costs about 10 us before the first job, msgspec's 1."""
+
+MOSTLY = 4
+"""A batch with more than one marked row in so many is read by the twin as a whole."""
+
+SIZE_LIMIT = 2**31
+"""Bytes of a blob from which on the twin takes it; a claim is bounded far below (`prefetch_bytes`)."""
+
+_TYPES: dict[type, tuple[int, Literal["q", "d", "?"], Any]] = {
+    msgspec.inspect.IntType: (lib.FQ_INT, "q", 0),
+    msgspec.inspect.FloatType: (lib.FQ_FLOAT, "d", 0.0),
+    msgspec.inspect.BoolType: (lib.FQ_BOOL, "?", False),
+    msgspec.inspect.StrType: (lib.FQ_TEXT, "q", ""),
+}
+assert lib.FQ_ABI == 1, "the C core is of another version: build it again"
+
+
+class _Plan:
+    """How the args of a kind are read by column: made once per kind."""
+
+    def __init__(self, cls: type, fields: Sequence[msgspec.inspect.Field], *, forbid_unknown_keys: bool) -> None:
+        self.cls = cls
+        self.forbid = forbid_unknown_keys
+        self.defaults = [(field.default, field.default_factory) for field in fields]
+        self.kinds = [_flat_type(field.type) for field in fields]
+        self._names = [ffi.from_buffer(field.encode_name.encode()) for field in fields]  # C points there
+        self.specs = ffi.new("fq_field[]", len(fields))
+        for spec, field, name, (type_, nullable) in zip(self.specs, fields, self._names, self.kinds, strict=True):
+            spec.name, spec.name_size = name, len(name)
+            spec.type, spec.nullable, spec.required = _TYPES[type_][0], nullable, field.required
+
+
+_plans: WeakKeyDictionary[ArgsCodec[Any], _Plan | None] = WeakKeyDictionary()  # written by whoever is first; plans are equal
+
+
+def plan_of(codec: ArgsCodec[Any]) -> _Plan | None:
+    """Return how to read the args of a kind by column; None where msgspec does it better or alone can."""
+    if codec not in _plans:
+        _plans[codec] = _make_plan(codec)
+    return _plans[codec]
+
+
+def _make_plan(codec: ArgsCodec[Any]) -> _Plan | None:
+    cls: Any = codec.type  # typed as a class, but `Box[int]` may stand there
+    if not isinstance(cls, type) or not _is_plain(cls):
+        return None
+    fields = getattr(msgspec.inspect.type_info(cls), "fields", ())
+    if not 0 < len(fields) <= lib.FQ_MAX_FIELDS or any(_flat_type(field.type)[0] not in _TYPES for field in fields):
+        return None
+    parameters = inspect.signature(cls).parameters.values()
+    if [(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for field in fields] != [(p.name, p.kind) for p in parameters]:
+        return None
+    return _Plan(cls, fields, forbid_unknown_keys=codec.forbid_unknown_keys)
+
+
+def _is_plain(cls: Any) -> bool:
+    """Say whether `cls(*values)` does what msgspec does: it sets the fields itself, past an `__init__` of the user's own."""
+    code = getattr(cls.__init__, "__code__", None)
+    if cls.__new__ is not object.__new__ or cls.__setattr__ is not object.__setattr__ or code is None:
+        return False
+    if dataclasses.is_dataclass(cls):
+        generated = code.co_qualname == "__create_fn__.<locals>.__init__"
+        return generated and all(field.init for field in dataclasses.fields(cls))
+    attributes = getattr(cls, "__attrs_attrs__", ())
+    plain = all(a.init and a.converter is None and a.validator is None for a in attributes)
+    return bool(attributes) and plain and code.co_filename.startswith("<attrs generated")
+
+
+def _flat_type(type_: Any) -> tuple[type, bool]:
+    """Return the kind of a field's type, and whether None is allowed beside it. Constraints are for msgspec."""
+    if isinstance(type_, msgspec.inspect.UnionType):
+        others = [part for part in type_.types if not isinstance(part, msgspec.inspect.NoneType)]
+        if len(others) == 1 and type_.includes_none:
+            return _flat_type(others[0])[0], True
+    constrained = any(getattr(type_, name) is not None for name in getattr(type_, "__struct_fields__", ()))
+    return (object if constrained else type(type_)), False
+
+
+def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]]) -> tuple[_codec_py.Jobs, _codec_py.Jobs, _codec_py.Jobs]:
+    """Make the jobs of a claim, as the twin does."""
+    return _codec_py.decode(claimed, workers, read)
+
+
+def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], list[int]]:
+    """Read the args of `count` jobs of a kind; a bad one becomes its ArgsError, and its row is named."""
+    plan = plan_of(codec) if count >= SMALL and len(blob) < SIZE_LIMIT else None
+    columns = _Columns(plan, blob, count) if plan is not None else None
+    if plan is None or columns is None or not columns.usable:
+        return _codec_py.read(codec, blob, count)
+    values = columns.lists()
+    try:
+        if not columns.bad:
+            return list(map(plan.cls, *values)), []
+        good = columns.good_rows()
+        made = iter(list(map(plan.cls, *[list(compress(column, good)) for column in values])))
+    except Exception:  # noqa: BLE001 - a `__post_init__` of the user's; the twin finds the row
+        return _codec_py.read(codec, blob, count)
+    elements = blob.split(BETWEEN)
+    args = [next(made) if is_good else codec.decode_at(row, elements[row]) for row, is_good in enumerate(good)]
+    return args, [row for row, value in enumerate(args) if type(value) is ArgsError]
+
+
+class _Columns:
+    """What C made of a blob. One block of memory, in the parts that fq_columns names."""
+
+    def __init__(self, plan: _Plan, blob: bytes, count: int) -> None:
+        width = len(plan.kinds)
+        self._plan, self._count = plan, count
+        self._flags_at = 8 * width * count
+        codes_at = self._flags_at + width * count
+        self._text_at = codes_at + count
+        capacity = len(blob) + width * count
+        self._memory = bytearray(self._text_at + capacity)
+        start = ffi.from_buffer("char[]", self._memory)
+        self._ends, self._odd = ffi.new("size_t[]", width), ffi.new("size_t[]", width)
+        error, out = ffi.new("fq_error *"), ffi.new("fq_columns *")
+        out.values = ffi.cast("uint64_t *", start)
+        out.flags = ffi.cast("uint8_t *", start + self._flags_at)
+        out.row_codes = ffi.cast("uint8_t *", start + codes_at)
+        out.text, out.text_capacity = start + self._text_at, capacity
+        out.text_ends, out.odd = self._ends, self._odd
+        code = lib.fq_decode_flat(blob, len(blob), count, plan.specs, width, plan.forbid, out, error)
+        self.bad: int = out.bad
+        self.usable = code == lib.FQ_OK and self.bad * MOSTLY <= count
+        self._codes = slice(codes_at, codes_at + count)
+
+    def good_rows(self) -> list[bool]:
+        """Say of each row whether C read it."""
+        return [code == lib.FQ_OK for code in self._memory[self._codes]]
+
+    def lists(self) -> list[list[Any]]:
+        """Return the values, field by field."""
+        view = memoryview(self._memory)
+        return [self._list(view, field) for field in range(len(self._plan.kinds))]
+
+    def _list(self, view: memoryview, field: int) -> list[Any]:
+        count, odd = self._count, self._odd[field]
+        type_, format_, _ = _TYPES[self._plan.kinds[field][0]]
+        flags = view[self._flags_at + field * count : self._flags_at + (field + 1) * count]
+        if odd == count and flags.tobytes().count(lib.FQ_NULL) == count:
+            return [None] * count
+        if type_ == lib.FQ_TEXT:
+            values: list[Any] = self._text(view, field).split("\0")
+            values.pop()
+        else:
+            start = 8 * field * count
+            values = view[start : start + (count if format_ == "?" else 8 * count)].cast(format_).tolist()
+        if odd:
+            self._patch(values, flags.tobytes(), view, field)
+        return values
+
+    def _text(self, view: memoryview, field: int) -> str:
+        start = self._ends[field - 1] if field else 0
+        return str(view[self._text_at + start : self._text_at + self._ends[field]], "utf-8")
+
+    def _patch(self, values: list[Any], flags: bytes, view: memoryview, field: int) -> None:
+        """Put in what is no plain value: nulls, defaults, floats that Python's own parser rounds."""
+        rows = range(self._count)
+        digits = iter(self._text(view, field).split("\0"))
+        default, factory = self._plan.defaults[field]
+        for row in compress(rows, flags):
+            flag = flags[row]
+            if flag == lib.FQ_NULL:
+                values[row] = None
+            elif flag == lib.FQ_DIGITS:
+                values[row] = float(next(digits))
+            else:
+                values[row] = default if factory is NODEFAULT else factory()
+
+
+def encode_ints(values: Sequence[int]) -> bytes:
+    """Encode a bigint[] in Postgres' binary format."""
+    return _encode(lib.FQ_INT, len(values), array("q", values), 20 + 12 * len(values))
+
+
+def encode_floats(values: Sequence[float]) -> bytes:
+    """Encode a float8[]."""
+    return _encode(lib.FQ_FLOAT, len(values), array("d", values), 20 + 12 * len(values))
+
+
+def encode_bools(values: Sequence[bool]) -> bytes:
+    """Encode a boolean[]."""
+    return _encode(lib.FQ_BOOL, len(values), bytes(values), 20 + 5 * len(values))
+
+
+def encode_texts(values: Sequence[str | None], cap: int = 0) -> bytes:
+    """Encode a text[]: what Postgres cannot store becomes U+FFFD; of a text longer than `cap` bytes that many are kept."""
+    count = len(values)
+    nulls = None
+    if None in values:
+        nulls = bytes([value is None for value in values])
+        values = [value or "" for value in values]
+    texts: Sequence[Any] = values
+    joined = "\0".join(texts)
+    if joined.count("\0") >= max(count, 1):
+        joined = "\0".join([text.replace("\0", "\ufffd") for text in texts])
+    encoded = joined.encode("utf-8", "surrogatepass")
+    return _encode(lib.FQ_TEXT, count, encoded, 20 + 4 * count + len(encoded), nulls, cap)
+
+
+def _encode(type_: int, count: int, data: Any, capacity: int, nulls: bytes | None = None, cap: int = 0) -> bytes:
+    """Call C for one array. `capacity` is never short: a surrogate and what replaces it both have three bytes."""
+    source = ffi.from_buffer(data)
+    marks = ffi.NULL if nulls is None else ffi.from_buffer("uint8_t[]", nulls)
+    spec = ffi.new("fq_array *", (type_, source, len(source), marks, cap))
+    out = bytearray(capacity)
+    ends, size = ffi.new("size_t *"), ffi.new("size_t *")
+    code = lib.fq_encode(spec, 1, count, ffi.from_buffer(out), capacity, ends, size)
+    if code != lib.FQ_OK:
+        raise ValueError(f"the C core refused an array of type {type_} with {count} elements: code {code}")
+    return bytes(memoryview(out)[: size[0]])
