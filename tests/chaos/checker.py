@@ -43,7 +43,6 @@ class Fault:
 
     target: str  # worker or supervisor
     at: int  # nanoseconds, just before the signal
-    sent: int  # just after it: within microseconds the victim runs no more
     pid: int
     gone: Mapping[int, int] = field(default_factory=dict)  # when each was seen dead: the victim, all its descendants
 
@@ -146,8 +145,9 @@ def deaths_by_pid(faults: Iterable[Fault]) -> dict[int, list[Death]]:
     deaths: dict[int, list[Death]] = defaultdict(list)
     for fault in sorted(faults, key=lambda fault: fault.at):
         for pid, gone in fault.gone.items():
-            # The victim is stopped by the signal; the children of a killed supervisor live on for a moment.
-            deaths[pid].append(Death(fault.at, fault.sent if pid == fault.pid else gone, gone))
+            # The signal stops the victim, and whoever sent it may be kept from the clock afterwards, so the time before it
+            # counts. The children of a killed supervisor live on for a moment: there, when they were seen dead.
+            deaths[pid].append(Death(fault.at, fault.at if pid == fault.pid else gone, gone))
     return deaths
 
 

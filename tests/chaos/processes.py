@@ -28,7 +28,8 @@ class Host:
         self._command = [sys.executable, "-m", "fastq", "run", "tests.chaos.app:registry"]
         self._command += ["--procs", str(procs), "--queue", f"default={concurrency}"]
         self._environment = environment
-        self._log = (folder / "supervisors.log").open("ab")
+        self._log_path = folder / "supervisors.log"
+        self._log = self._log_path.open("ab")
         self.faults: list[Fault] = []
         self.orphaned: list[float] = []  # seconds that the last descendant outlived each killed supervisor
         self.start()
@@ -45,7 +46,10 @@ class Host:
         return self._supervisor.poll() is None
 
     def workers(self) -> list[int]:
-        """Return the pids of the worker processes below the supervisor."""
+        """Return the pids of the worker processes below the supervisor, which must be alive."""
+        if not self.alive:
+            last = self._log_path.read_text().splitlines()[-20:]
+            raise AssertionError("the supervisor has ended; its last words:\n" + "\n".join(last))
         return [pid for pid in descendants(self._supervisor.pid) if title(pid).startswith("fastq: worker")]
 
     def kill_worker(self, dice: random.Random) -> None:
@@ -53,20 +57,19 @@ class Host:
         pid = dice.choice(wait_for(self.workers, PATIENCE, "a worker process to kill"))
         at = now()
         os.kill(pid, signal.SIGKILL)
-        sent = now()
-        self.faults.append(Fault("worker", at, sent, pid, wait_until_gone([pid], PATIENCE)))
+        self.faults.append(Fault("worker", at, pid, wait_until_gone([pid], PATIENCE)))
 
     def kill_supervisor(self) -> None:
         """SIGKILL the supervisor, start the next one, and note when each descendant of the first was gone."""
         victim, below = self._supervisor, descendants(self._supervisor.pid)
         at = now()
         victim.kill()
-        sent = now()
         victim.wait()
+        dead_at = now()
         self.start()
         gone = wait_until_gone(below, PATIENCE)
         self.orphaned.append((max(gone.values(), default=at) - at) / 1e9)
-        self.faults.append(Fault("supervisor", at, sent, victim.pid, {victim.pid: now(), **gone}))
+        self.faults.append(Fault("supervisor", at, victim.pid, {victim.pid: dead_at, **gone}))
 
     def stop(self, timeout: float = 60.0) -> int | None:
         """Ask the supervisor to stop in order; return its exit code, None if it had to be killed."""

@@ -14,7 +14,7 @@ FIRST = Row(1, "completed", 1, 25)
 def evidence(*lines, row=FIRST, kills=(), left=(), rolled_back=(), acknowledged=(1,)):
     """Make the evidence of one job from lines of (what, attempt, pid, millisecond) and kills of (pid, millisecond)."""
     records = [Record(what, 1, attempt, pid, at * MS) for what, attempt, pid, at in lines]
-    faults = [Fault("worker", at * MS, at * MS + MS // 2, pid, {pid: (at + 1) * MS}) for pid, at in kills]
+    faults = [Fault("worker", at * MS, pid, {pid: (at + 1) * MS}) for pid, at in kills]
     return Evidence(acknowledged, rolled_back, left, [row] if row else [], records, faults)
 
 
@@ -39,7 +39,7 @@ def test_a_job_whose_process_was_killed_may_run_again():
 
 def test_a_job_that_started_while_the_signal_was_on_its_way_was_cut_off_by_it():
     found = evidence((START, 1, 7, 10), *AGAIN, row=SECOND)
-    found.faults = [Fault("worker", 9 * MS, 10 * MS, 7, {7: 11 * MS})]
+    found.faults = [Fault("worker", 9 * MS, 7, {7: 11 * MS})]
 
     assert check(found).good
 
@@ -60,7 +60,7 @@ def test_a_job_that_failed_with_an_error_on_record_may_run_again():
 
 def test_the_children_of_a_killed_supervisor_die_with_it():
     found = evidence((START, 1, 7, 10), *AGAIN, row=SECOND)
-    found.faults = [Fault("supervisor", 30 * MS, 30 * MS, 3, {3: 31 * MS, 7: 40 * MS})]
+    found.faults = [Fault("supervisor", 30 * MS, 3, {3: 31 * MS, 7: 40 * MS})]
 
     assert check(found).good
 
@@ -116,7 +116,7 @@ def test_two_executions_at_once_are_a_fault_even_if_the_first_is_killed_later():
 
 def test_a_child_that_outlives_its_supervisor_must_not_overlap_with_the_next():
     found = evidence((START, 1, 7, 10), *AGAIN, row=SECOND)
-    found.faults = [Fault("supervisor", 30 * MS, 30 * MS, 3, {3: 31 * MS, 7: 65 * MS})]
+    found.faults = [Fault("supervisor", 30 * MS, 3, {3: 31 * MS, 7: 65 * MS})]
 
     assert check(found).overlapping == [1]
 
