@@ -72,9 +72,10 @@ class Maintainer:
         self._stopping = True
         self._wakeup.set()
 
-    def join(self) -> None:
-        """Wait for the end."""
-        self._thread.join(self._config.statement_timeout)
+    @property
+    def ended(self) -> bool:
+        """Tell whether it has ended."""
+        return not self._thread.is_alive()
 
     def watched(self) -> Connection | None:
         """Return the connection, for the watchdog."""

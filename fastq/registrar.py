@@ -45,10 +45,6 @@ SESSION_END_TIMEOUT = 2_000
 PAUSE = 0.2
 """Seconds between attempts while the database is away."""
 
-STOP_TIMEOUT = 10.0
-"""Seconds that recoveries get at the end of the supervisor."""
-
-
 class Registrar:
     """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
 
@@ -64,7 +60,7 @@ class Registrar:
         self._evidence: dict[int, dict[str, object]] = {}
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
-        self._stop_at: float | None = None
+        self._stopping = False
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="fastq registrar", daemon=True)
 
@@ -117,12 +113,15 @@ class Registrar:
         """Beat at once: a cancellation waits in its answer."""
         self._wakeup.set()
 
-    def stop(self) -> bool:
-        """End after all recoveries; False if some could not be made in time (the leader of another host makes them)."""
-        self._stop_at = time.monotonic() + STOP_TIMEOUT
+    def stop(self) -> None:
+        """End after all recoveries."""
+        self._stopping = True
         self._wakeup.set()
-        self._thread.join(STOP_TIMEOUT + self._config.statement_timeout)
-        return not self._dead
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether it has ended; if not, the leader of another host will make the recoveries that are left."""
+        return not self._thread.is_alive()
 
     def watched(self) -> Connection | None:
         """Return the connection, for the watchdog."""
@@ -137,7 +136,7 @@ class Registrar:
                 self._recover_all(self._connection)
                 if not self._numbers:
                     self._take_numbers(self._connection)
-                if self._stop_at is not None:
+                if self._stopping and not self._dead:
                     self._connection.run("process_end", list(self._numbers)[:1])  # registered ahead, and not needed any more
                     return
                 self._beat(self._connection)
@@ -145,8 +144,6 @@ class Registrar:
             except (db.Error, DatabaseUnavailable) as error:
                 emit("registrar.waits", level=logging.WARNING, error=db.first_line(error))
                 self._drop()
-                if self._stop_at is not None and time.monotonic() > self._stop_at:
-                    return
                 time.sleep(PAUSE)
                 continue
             self._wakeup.wait(max(0.0, next_beat - time.monotonic()))

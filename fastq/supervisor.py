@@ -43,8 +43,14 @@ YOUNG = 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before a child that died young is replaced, doubling."""
 
-KILL_TIMEOUT = 1.0
-"""Seconds between asking children to leave at once and SIGKILL."""
+KILL_TIMEOUT = 0.6
+"""Seconds between asking children to leave at once and SIGKILL; with LAST_WORDS the end comes within a second."""
+
+LAST_WORDS = 0.3
+"""Seconds that the threads that talk to the database get after a second signal."""
+
+END_TIMEOUT = 5.0
+"""Seconds that they get otherwise: to give jobs of dead children back to a database that restarts."""
 
 STOP_MARGIN = 15.0
 """Seconds beyond the jobs' own time that a stopping child gets: cancelling, handing back, writing completions."""
@@ -90,7 +96,7 @@ class Supervisor:
                 self._wait(read)
                 if self._failure and not self._children:
                     break
-            return self._end()
+            return self._end(read)
         finally:
             for number, handler in old.items():
                 signal.signal(number, handler)
@@ -119,9 +125,11 @@ class Supervisor:
                 self._selector.register(child.sentinel, selectors.EVENT_READ, child)
                 emit("process.started", level=logging.DEBUG, number=number, pid=child.pid, place=place + 1)
 
-    def _wait(self, signal_read: int) -> None:
+    def _wait(self, signal_read: int, timeout: float | None = None) -> None:
         """Wait for a signal, a death or the tick, and act."""
-        for key, _ in self._selector.select(0.02 if self._respawn_at and not self._signals else TICK):
+        if timeout is None:
+            timeout = 0.02 if self._respawn_at and not self._signals else TICK
+        for key, _ in self._selector.select(timeout):
             if key.data == "signal":
                 for _number in os.read(signal_read, 64):
                     self._stop()
@@ -214,14 +222,22 @@ class Supervisor:
             if ids := ids_by_number.get(child.number):
                 child.tell(f"cancel {' '.join(map(str, ids))}")
 
-    def _end(self) -> int:
+    def _end(self, signal_read: int) -> int:
+        """End the threads; they are daemons, so what does not end in time, because the database is away, is left."""
         self._maintainer.stop()
         self._listener.stop()
+        self._registrar.stop()
         self._nursery.close()
-        self._maintainer.join()
-        recovered = self._registrar.stop()
+        began, signals = time.monotonic(), self._signals
+        while not (self._registrar.ended and self._maintainer.ended):
+            if time.monotonic() - began > (LAST_WORDS if self._signals > 1 else END_TIMEOUT):
+                self._failure = self._failure or "the database did not answer: the jobs of dead processes are not given back"
+                break
+            self._wait(signal_read, 0.01)
+            if self._signals != signals:
+                began, signals = time.monotonic(), self._signals
         if self._failure:
             emit("supervisor.failed", level=logging.ERROR, reason=self._failure)
         else:
             emit("supervisor.stopped")
-        return 0 if recovered and not self._failure else 1
+        return 1 if self._failure else 0
