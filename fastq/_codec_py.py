@@ -7,7 +7,6 @@ claim by kind and making its jobs, is here alone: the C twin gives `decode` anot
 
 from __future__ import annotations
 
-import re
 import struct
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fastq.claimed import SEPARATOR, Claimed, KindBatch
 from fastq.errors import ArgsError
 from fastq.job import Job
+from fastq.outcome import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,6 @@ BOOL, INT8, TEXT, FLOAT8 = 16, 20, 25, 701
 BETWEEN = b"," + SEPARATOR
 """Stands between the args of two jobs."""
 
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _CONTINUES = range(0x80, 0xC0)  # a byte of UTF-8 that does not begin a character
 
 
@@ -110,7 +109,7 @@ def encode_texts(values: Sequence[str | None], cap: int = 0) -> bytes:
         if value is None:
             parts.append(b"\xff\xff\xff\xff")
         else:
-            encoded = _capped(_UNSTORABLE.sub("\ufffd", value).encode(), cap)
+            encoded = _capped(clean(value).encode(), cap)
             parts.append(struct.pack(">i", len(encoded)) + encoded)
     return b"".join(parts)
 

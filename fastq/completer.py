@@ -19,7 +19,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fastq import db, outcome
-from fastq.codec import encode_ids
+from fastq.codec import encode_bools, encode_floats, encode_ids, encode_texts
 from fastq.events import emit
 from fastq.job import Cancel, Job, Snooze
 from fastq.outcome import Failed, Output, Release
@@ -138,8 +138,7 @@ class Completer:
         ]
         errors = [_error_of(job.outcome) for job in jobs]
         outputs = [job.outcome.json if isinstance(job.outcome, Output) else None for job in jobs]
-        (count,) = self._open.run_one("job_finish", [job.id for job in jobs], _claims(jobs), states, errors, outputs)
-        self._check_count(len(jobs), count)
+        self._tell("job_finish", jobs, encode_texts(states), encode_texts(errors), encode_texts(outputs))
         for job, state in zip(jobs, states, strict=True):
             if state != "completed":
                 emit(f"job.{state}", level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt)
@@ -151,9 +150,14 @@ class Completer:
         delays = [_delay_of(job.outcome) for job in jobs]
         charged = [type(job.outcome) is Failed for job in jobs]
         errors = [_error_of(job.outcome) for job in jobs]
-        ids = [job.id for job in jobs]
-        count, _ = self._open.run_one("job_retry", ids, _claims(jobs), delays, charged, errors, self._config.channel)
-        self._check_count(len(jobs), count)
+        channel = self._config.channel.encode()
+        self._tell("job_retry", jobs, encode_floats(delays), encode_bools(charged), encode_texts(errors), channel)
+
+    def _tell(self, name: str, jobs: list[Job[Any]], *columns: bytes) -> None:
+        """Run a statement that takes ids, claims and more of each job, and answers with the number that were still ours."""
+        ids, claims = encode_ids([job.id for job in jobs]), encode_ids([job.batch.token for job in jobs])
+        _, row = self._open.run_blobs(name, [ids, claims, *columns])
+        self._check_count(len(jobs), int.from_bytes(row[0] or b"", "big"))
 
     def _check_count(self, expected: int, count: int) -> None:
         if count != expected:
@@ -173,10 +177,6 @@ class Completer:
 
 def _id(job: Job[Any]) -> int:
     return job.id
-
-
-def _claims(jobs: list[Job[Any]]) -> list[int]:
-    return [job.batch.token for job in jobs]
 
 
 def _is_last(result: object) -> bool:

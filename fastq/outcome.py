@@ -14,6 +14,7 @@ Texts are capped and cleaned here, once, so that Postgres never refuses a batch 
 
 from __future__ import annotations
 
+import re
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ MAX_TEXT = 16_384
 
 MAX_OUTPUT = 262_144
 """Bytes of JSON kept as an output; what is larger belongs into a store of the user's own."""
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -117,7 +120,7 @@ def _capped(text: str) -> str:
 
 def clean(text: str) -> str:
     """Return the text without what Postgres cannot store: NUL and lone surrogates."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+    return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
 
 
 def _without_ours(error: BaseException) -> Any:

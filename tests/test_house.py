@@ -16,8 +16,10 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 # A module imports modules of lower layers, and of its own layer. A new module gets its place here.
 LAYERS = (
     "errors config job retry",
-    "codec _codec_py _codec_c args args_json args_faults worker board claimed"
-    " lane outcome db events log enqueue wake pool adapters",
+    (
+        "codec _codec_py _codec_c args args_json args_faults worker board claimed lane outcome "
+        "db events log enqueue wake pool adapters"
+    ),
     "client client_async producer executor loop watchdog completer cursor lease maintainer migrate partitions embedded app admin",
     "process supervisor",
     "cli bench testing __init__ __main__",

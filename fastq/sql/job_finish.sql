@@ -1,9 +1,9 @@
 -- what: ends jobs with something to tell: an output, a last error, a reason of cancellation. Answers with the number of rows that were still ours.
--- called by: completer. Arrays of one length: $1 ids, $2 claims, $3 states, $4 errors (json text or null), $5 outputs (json text or null).
+-- called by: completer. Arrays of one length: $1 ids, $2 claims, $3 states (as text: its type has the same oid everywhere), $4 errors (json text or null), $5 outputs (json text or null).
 -- index: job_pkey.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
 with given as (
-    select * from unnest($1::bigint[], $2::bigint[], $3::fastq.state[], $4::text[], $5::text[])
+    select * from unnest($1::bigint[], $2::bigint[], $3::text[]::fastq.state[], $4::text[], $5::text[])
         as given (id, claim, state, error, output)
 ), done as (
     delete from fastq.job
