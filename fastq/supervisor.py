@@ -81,12 +81,12 @@ class Supervisor:
 
     def run(self) -> int:
         """Supervise until stopped; return 0 after a stop in order, 1 if something had to be killed or could not start."""
-        setproctitle(f"fastq: supervisor {self._app}")
         self._selector = selectors.DefaultSelector()
         read, self._signal_pipe = os.pipe()
         os.set_blocking(self._signal_pipe, False)
         self._selector.register(read, selectors.EVENT_READ, "signal")
         old = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
+        setproctitle(f"fastq: supervisor {self._app}")  # whoever sees this may send signals
         try:
             self._registrar.start()
             self._listener.start()
