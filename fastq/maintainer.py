@@ -35,7 +35,10 @@ IDLE_POLLING = 1.0
 """The same without LISTEN."""
 
 RESCUE_INTERVAL = 5.0
-"""Seconds between looks for expired processes: with a time to live of 15 s, a dead host's jobs run again within 21 s."""
+"""Seconds between looks for expired processes at most; the look itself says when the next one is due."""
+
+RESCUE_MARGIN = 0.05
+"""Seconds after that: a beat that was on its way has arrived."""
 
 PARTITION_INTERVAL = 3_600.0
 """Seconds between looks at the archive's partitions, which are made three days ahead."""
@@ -126,12 +129,13 @@ class Maintainer:
 
     def _rescue(self, connection: Connection) -> float:
         error = error_json("the process that executed the job is gone: its host no longer gives a sign of life")
-        if connection.run("process_expired") or not self._rescued_once:
+        due, next_due = connection.run_one("process_expired", self._identity)
+        if due or not self._rescued_once:
             expired, again, ended, _ = connection.run_one("job_rescue", self._config.process_ttl, self._config.channel, error)
             self._rescued_once = True
             if expired or again or ended:
                 emit("jobs.rescued", level=logging.WARNING, processes=expired, again=again, ended=ended)
-        return RESCUE_INTERVAL
+        return RESCUE_INTERVAL if next_due is None else min(max(float(next_due), 0.0) + RESCUE_MARGIN, RESCUE_INTERVAL)
 
     _rescued_once = False
 
