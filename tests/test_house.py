@@ -20,8 +20,8 @@ LAYERS = (
         "codec _codec_py _codec_c args args_json args_faults worker board claimed lane outcome "
         "db events log enqueue wake pool adapters"
     ),
-    "client client_async producer executor loop watchdog completer cursor lease maintainer migrate partitions embedded app admin",
-    "process supervisor",
+    "client client_async producer executor loop watchdog completer cursor listener registrar maintainer migrate partitions embedded app admin",
+    "process children nursery supervisor",
     "cli bench testing __init__ __main__",
 )
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules.split()}
@@ -30,13 +30,13 @@ DOORS = {  # what is imported -> who may
     "psycopg": {"db", "pool"},
     "psycopg_pool": {"pool"},
     "fastq._fastq": {"_codec_c"},
-    "signal": {"supervisor", "process", "cli"},
-    "multiprocess": {"supervisor", "process"},
+    "signal": {"supervisor", "process", "nursery", "cli"},
+    "multiprocess": {"children"},
 }
 CALLS = {  # an attribute of os -> who may use it
     "environ": {"config"},
     "getenv": {"config"},
-    "fork": {"supervisor", "process"},
+    "fork": set(),  # multiprocess does, in the fork server
 }
 
 
