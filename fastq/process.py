@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from setproctitle import setproctitle
 
-from fastq import app, board, db, log
+from fastq import app, board, codec, db, log
 from fastq.board import Board
 from fastq.completer import Completer
 from fastq.cursor import Cursor
@@ -110,6 +110,7 @@ def _become_child(seat: Seat) -> None:
         sys.stdout.reconfigure(line_buffering=True)  # a job's print is a line of its own, also beside the log's
     gc.set_threshold(GC_THRESHOLD, 20, 100)
     log.set_up(seat.config)
+    codec.use(seat.config.codec)
     setproctitle(f"fastq: worker {seat.place + 1}/{seat.config.process_count} starting")
 
 

@@ -66,7 +66,7 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
     threads = ", ".join(f"{name} x{count}" for name, count in queues.items())
     rows = admin.list_queues(connection)
     lines = {
-        "fastq": f"{program_version()}, codec {codec.in_use()}",
+        "fastq": f"{program_version()}, codec {codec.use(config.codec)}",
         "app": f"{target}, {plural(len(registry.workers), 'kind')}",
         "database": database.describe(connection),
         "": database.psql,

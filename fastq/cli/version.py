@@ -38,7 +38,7 @@ def main(options: argparse.Namespace) -> int:
         "python": f"{platform.python_version()} ({platform.python_implementation()}, {platform.machine()})",
         "system": f"{platform.system()} {platform.release()}",
         **db.driver(),
-        "codec": codec.in_use(),
+        "codec": codec.use(config.codec),
     }
     try:
         with found(config) as database:
