@@ -31,7 +31,7 @@ from fastq import board
 from fastq.claimed import Claimed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from fastq.board import Board
     from fastq.db import Connection
@@ -52,8 +52,8 @@ forgotten holds the low-water mark, the passes grow, and they may not eat the cl
 SWEEP_INTERVAL = 300.0
 """Seconds between looks from zero. A guess: it is for what must not happen, and costs one walk over the index."""
 
-END = 2**62
-"""Above every seq."""
+END = (2**62,) * board.PRIORITIES
+"""Above every seq, by priority."""
 
 _CLAIM_PARAMS = struct.Struct(">q")
 
@@ -141,10 +141,10 @@ class Cursor:
         """Tell whether the last look left something behind."""
         return bool(self._words[board.BACKLOG])
 
-    def _claim(self, connection: Connection, token: int, after: range, upto: int, limit: int) -> Claimed:
+    def _claim(self, connection: Connection, token: int, after: range, upto: Iterable[int], limit: int) -> Claimed:
         """Run the claim from one of the cursor's positions and move that position and the frontier."""
         words = self._words
-        numbers = (token, *(words[at] for at in after), limit, upto)
+        numbers = (token, *(words[at] for at in after), limit, *upto)
         packed = [_CLAIM_PARAMS.pack(number) for number in numbers]
         packed.insert(1, self.name.encode())
         _, row = connection.run_blobs("job_claim", packed)
@@ -174,10 +174,10 @@ class Cursor:
             elif not self._behind():
                 words[board.RESCANNED_AT] = began
                 return self._nothing()
-            for at, low in zip(board.RESCAN, lows, strict=True):
-                words[at] = low
-            words[board.RESCAN_END], words[board.RESCANNING] = max(words[at] for at in board.FRONTIER), 1
-        late = self._claim(connection, next_token(), board.RESCAN, words[board.RESCAN_END], limit)
+            for at, low, end, front in zip(board.RESCAN, lows, board.RESCAN_END, board.FRONTIER, strict=True):
+                words[at], words[end] = low, words[front]
+            words[board.RESCANNING] = 1
+        late = self._claim(connection, next_token(), board.RESCAN, [words[at] for at in board.RESCAN_END], limit)
         if len(late) < limit:
             words[board.RESCANNING] = 0
             words[board.RESCANNED_AT] = time.monotonic_ns()

@@ -94,7 +94,7 @@ class Pump:
         try:
             self._token += 1
             after = [_NUMBER.pack(word) for word in self._frontier]
-            params = [_NUMBER.pack(self._token), DEFAULT_QUEUE.encode(), *after, self._limit, _NUMBER.pack(END)]
+            params = [_NUMBER.pack(self._token), DEFAULT_QUEUE.encode(), *after, self._limit, *map(_NUMBER.pack, END)]
             _, row = self._connection.run_blobs("job_claim", params)
             ids, seqs = row[0], row[1]
             if not ids or not seqs:

@@ -1,14 +1,17 @@
 -- what: claims up to $7 jobs of one queue, best priority first, each after its cursor; the answer is one row of blobs.
--- called by: producer, in its turn. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit, $8 upper end of seq.
+-- called by: producer, in its turn. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit,
+--            $8-$11 upper end of seq by priority (inclusive): a re-scan ends at each priority's own frontier, or what waits beyond
+--            one of them would be taken before its turn.
 -- index: job_ready, one range per priority. The UPDATE is HOT: it changes no column that an index names.
 -- locks: the claimed rows; rows that others have locked are skipped.
 with picked as (
     select pick.place
-    from (values (1::smallint, $3::bigint), (2, $4::bigint), (3, $5::bigint), (4, $6::bigint)) as lane (priority, after)
+    from (values (1::smallint, $3::bigint, $8::bigint), (2, $4::bigint, $9::bigint), (3, $5::bigint, $10::bigint),
+        (4, $6::bigint, $11::bigint)) as lane (priority, after, upto)
     cross join lateral (
         select job.ctid as place
         from fastq.job
-        where job.queue = $2::text and job.priority = lane.priority and job.seq > lane.after and job.seq <= $8::bigint
+        where job.queue = $2::text and job.priority = lane.priority and job.seq > lane.after and job.seq <= lane.upto
           and job.state = 'available'
         order by job.seq
         limit $7::bigint

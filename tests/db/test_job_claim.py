@@ -117,7 +117,7 @@ def test_the_answer_is_one_row_of_blobs_as_documented(connection):
         b"default",
         *[struct.pack(">q", 0)] * 4,
         struct.pack(">q", 10),
-        struct.pack(">q", END),
+        *[struct.pack(">q", END)] * 4,
     ]
 
     _, (ids, seqs, packs, created, kinds, args, tags) = connection.run_blobs("job_claim", parameters)
@@ -132,7 +132,7 @@ def test_the_answer_is_one_row_of_blobs_as_documented(connection):
 
 
 def test_a_claim_that_finds_nothing_answers_with_one_row_of_nulls(connection):
-    assert connection.run("job_claim", 1, "default", *START, 10, END) == [(None,) * 7]
+    assert connection.run("job_claim", 1, "default", *START, 10, *[END] * 4) == [(None,) * 7]
 
 
 def test_claims_touch_no_index(connection):

@@ -18,7 +18,7 @@ CLAIM = token(1, 1)
 IDS, CLAIMS = [1, 2, 3], [CLAIM]
 PARAMETERS = {
     "job_cancel": (IDS, CHANNEL),
-    "job_claim": (CLAIM, "default", *START, 100, END),
+    "job_claim": (CLAIM, "default", *START, 100, *[END] * 4),
     "job_complete": (IDS, CLAIMS),
     "job_complete_archive": (IDS, CLAIMS),
     "job_delete": (IDS,),
@@ -128,7 +128,7 @@ def test_a_claim_touches_no_more_pages_after_100_000_finished_jobs_though_an_old
         add(connection, 100)
         connection.execute("begin")
         plan = explain(
-            connection, "job_claim", (CLAIM, "default", *[after] * 4, 100, END), "analyze, buffers, costs off, timing off"
+            connection, "job_claim", (CLAIM, "default", *[after] * 4, 100, *[END] * 4), "analyze, buffers, costs off, timing off"
         )
         connection.execute("rollback")
         assert plan["Plan"]["Plans"][-1]["Actual Rows"] == 100
