@@ -56,14 +56,14 @@ static int exact_double(const json_number *number, double *value) {
     return 1;
 }
 
-static uint64_t place(const flat_batch *batch, const uint8_t *start, size_t size,
-                      int escaped) {
+static uint64_t place(const flat_batch *batch, const uint8_t *start,
+                      size_t size, int escaped) {
     return (uint64_t)(start - batch->blob) | (uint64_t)size << 32 |
            (escaped ? PLACE_ESCAPED : 0);
 }
 
-static int take_float(json_cursor *cursor, const flat_batch *batch, uint64_t *value,
-                      uint8_t *flag) {
+static int take_float(json_cursor *cursor, const flat_batch *batch,
+                      uint64_t *value, uint8_t *flag) {
     json_number number;
     int code = json_number_take(cursor, &number);
     double exact;
@@ -117,8 +117,8 @@ static int take_text(json_cursor *cursor, const flat_batch *batch,
 }
 
 /* Take the value of a field into its column. */
-static int take_value(json_cursor *cursor, const flat_batch *batch, size_t field,
-                      size_t row) {
+static int take_value(json_cursor *cursor, const flat_batch *batch,
+                      size_t field, size_t row) {
     const fq_field *spec = &batch->fields[field];
     uint64_t *column = batch->out->values + field * batch->rows;
     uint8_t *flag = batch->out->flags + field * batch->rows + row;
@@ -260,7 +260,8 @@ static void mark_row(const flat_batch *batch, size_t row, int code) {
 }
 
 /* First pass: every row. */
-static int scan_rows(json_cursor *cursor, const flat_batch *batch, size_t *failed) {
+static int scan_rows(json_cursor *cursor, const flat_batch *batch,
+                     size_t *failed) {
     for (size_t row = 0; row < batch->rows; row++) {
         int last = row + 1 == batch->rows;
         int code = take_row(cursor, batch, row);

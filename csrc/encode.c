@@ -143,7 +143,8 @@ static void put_repaired(byte_sink *sink, const uint8_t *text, size_t size) {
     }
 }
 
-static int put_text(byte_sink *sink, const uint8_t *text, size_t size, size_t cap) {
+static int put_text(byte_sink *sink, const uint8_t *text, size_t size,
+                    size_t cap) {
     size = cut(text, size, cap);
     if (size > TEXT_LIMIT / 3) {
         return FQ_E_ARGUMENT;
