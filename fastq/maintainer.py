@@ -37,6 +37,10 @@ IDLE_POLLING = 1.0
 RESCUE_INTERVAL = 5.0
 """Seconds between looks for expired processes at most; the look itself says when the next one is due."""
 
+RESCUE_ALL = 60.0
+"""Seconds until all running jobs are looked at though no process has expired: one whose row was locked at the time was skipped.
+A guess: it is for what hardly happens, and the look reads the whole table of living jobs."""
+
 RESCUE_MARGIN = 0.05
 """Seconds after that: a beat that was on its way has arrived."""
 
@@ -58,6 +62,7 @@ class Maintainer:
         self._wakeup = threading.Event()
         self._stopping = False
         self._connection: Connection | None = None
+        self._look_at_all = 0.0  # monotonic time of the next rescue whatever has expired
         self._due = dict.fromkeys(("lease", "promote", "rescue", "partitions"), 0.0)  # monotonic times
         self._thread = threading.Thread(target=self._run, name="fastq maintainer", daemon=True)
 
@@ -130,14 +135,12 @@ class Maintainer:
     def _rescue(self, connection: Connection) -> float:
         error = error_json("the process that executed the job is gone: its host no longer gives a sign of life")
         due, next_due = connection.run_one("process_expired", self._identity)
-        if due or not self._rescued_once:
+        if due or time.monotonic() >= self._look_at_all:
             expired, again, ended, _ = connection.run_one("job_rescue", self._config.process_ttl, self._config.channel, error)
-            self._rescued_once = True
+            self._look_at_all = time.monotonic() + RESCUE_ALL
             if expired or again or ended:
                 emit("jobs.rescued", level=logging.WARNING, processes=expired, again=again, ended=ended)
         return RESCUE_INTERVAL if next_due is None else min(max(float(next_due), 0.0) + RESCUE_MARGIN, RESCUE_INTERVAL)
-
-    _rescued_once = False
 
     def _partitions(self, connection: Connection) -> float:
         partitions.ensure_partitions(connection)
