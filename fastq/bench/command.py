@@ -130,7 +130,7 @@ def _idle(
 ) -> None:
     rest = idle.measure(connection, config, options.idle)
     figures.add("idle_cpu_percent", rest.cpu_percent)
-    figures.add("idle_statements_per_s", rest.statements_per_s)
+    figures.add("idle_statements_per_s", *rest.statements_per_s)
     figures.add("worker_rss_bytes", rest.mean("rss"))
     figures.add("worker_pss_bytes", rest.mean("pss"))
     figures.add("worker_shared_share", rest.mean("shared") / max(1.0, rest.mean("rss")))

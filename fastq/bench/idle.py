@@ -1,13 +1,15 @@
 """What a supervisor and its processes cost while there is nothing to do: CPU, statements, memory.
 
 Run by the program that measures. It counts from a moment at which all processes are up and have looked once; the
-transactions of the database are Postgres' own count, without those of the measurement. Nobody else may use the
+transactions of the database are Postgres' own count, without those of the measurement. Autovacuum's are in it, but come
+in bursts (30 a minute, measured): so they are counted in windows, of which the median is told. Nobody else may use the
 database meanwhile.
 """
 
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,8 +21,12 @@ if TYPE_CHECKING:
     from fastq.config import Config
     from fastq.db import Connection
 
-SETTLE = 3.0
-"""Seconds until it counts: the first beat, the first lease and the archive's partitions belong to the start."""
+SETTLE = 11.0
+"""Seconds until it counts, if it counts for that long: a session that idles tells its transactions after 10 at the latest, so
+by then those of the start are in; so are the first beat, the first lease and the archive's partitions."""
+
+WINDOW = 5.0
+"""Seconds of one count of transactions: the interval of the beat, the longest of ours."""
 
 _TRANSACTIONS = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
 
@@ -29,7 +35,7 @@ class Rest(NamedTuple):
     """What idling cost; each process with its title and its bytes (rss, pss, shared)."""
 
     cpu_percent: float
-    statements_per_s: float
+    statements_per_s: list[float]
     processes: list[dict[str, str | int]]
 
     def mean(self, size: str) -> float:
@@ -43,14 +49,21 @@ def measure(connection: Connection, config: Config, seconds: float) -> Rest:
     fill(connection, 0, paused=False)
     with Program("route", config, jobs=0) as program:
         program.hear("ready")
-        time.sleep(SETTLE)
-        statements, cpu, began = _transactions(connection), tree_seconds(program.pid), time.monotonic()
-        time.sleep(seconds)
-        took = time.monotonic() - began
-        cpu = tree_seconds(program.pid) - cpu
-        statements = _transactions(connection) - statements - 1  # the first reading counted itself after it had been read
+        time.sleep(min(SETTLE, seconds))
+        cpu, began = tree_seconds(program.pid), time.monotonic()
+        rates = _transactions_per_s(connection, min(WINDOW, seconds), max(1, int(seconds / WINDOW)))
+        cpu, took = tree_seconds(program.pid) - cpu, time.monotonic() - began
         processes: list[dict[str, str | int]] = [{"process": title(pid), **memory(pid)} for pid in tree(program.pid)]
-    return Rest(cpu / took * 100, statements / took, processes)
+    return Rest(cpu / took * 100, rates, processes)
+
+
+def _transactions_per_s(connection: Connection, window: float, windows: int) -> list[float]:
+    counts = [_transactions(connection)]
+    for _ in range(windows):
+        time.sleep(window)
+        counts.append(_transactions(connection))
+    # Each reading is in the next one, but for the shortest windows: a session tells its transactions once a second at most.
+    return [max(0, after - before - 1) / window for before, after in pairwise(counts)]
 
 
 def _transactions(connection: Connection) -> int:
