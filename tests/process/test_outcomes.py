@@ -1,0 +1,147 @@
+"""What an attempt comes to: what `work` returned or raised, and what is kept of it."""
+
+import json
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def run(supervise, jobs):
+    """Give a function that has jobs of the kind 'outcome' worked and returns what became of the one that is meant."""
+    supervisor = supervise()
+
+    def run_one(what, *states, **options):
+        return jobs.wait_for(jobs.add("outcome", what=what, **options), *states)
+
+    run_one.supervisor = supervisor
+    yield run_one
+    healthy = jobs.add("nap")  # whatever came before, the process and its threads are as good as new
+    assert jobs.wait_for(healthy, "completed").attempt == 1
+    assert supervisor.stop()[0] == 0
+    assert "process.died" not in supervisor.said
+    assert len({line.pid for line in jobs.told() if line.queue == "default"}) == 1
+
+
+def test_what_is_returned_becomes_the_output_if_it_is_json(run):
+    nothing = run("none", "completed")
+    assert (nothing.output, nothing.attempt, nothing.errors) == (None, 1, [])
+    assert run("value", "completed").output == {"sum": 3}
+    assert run("set", "completed").output == ["2026-01-01T00:00:00Z"]
+    assert run("nul", "completed").output == "a\ufffdb"
+    assert run("no json", "completed").output is None
+    assert run("large", "completed").output is None
+    assert run.supervisor.said.count("output.dropped") == 2
+
+
+def test_what_is_raised_is_recorded_and_the_worker_says_how_long_to_wait(run, jobs):
+    failed = run("raise soon", "retryable", "available", "running", "discarded")
+    assert failed.max_attempts == 25
+
+    last = run("raise soon", "discarded", max_attempts=3)
+    assert last.attempt == 3
+    assert [error["attempt"] for error in last.errors] == [1, 2, 3]
+    assert {error["error"] for error in last.errors} == {"ValueError: raise soon"}
+    trace = last.errors[0]["trace"]
+    assert trace.startswith("Traceback")
+    assert 'raise ValueError({"raise nul"' in trace
+    assert "executor.py" not in trace  # the user's frames, not ours
+
+
+def test_an_error_is_capped_and_cleaned_of_what_postgres_cannot_store(run):
+    assert run("raise nul", "retryable").errors[0]["error"] == "ValueError: a\ufffdb"
+    assert run("raise surrogate", "retryable").errors[0]["error"] == "ValueError: a\ufffdb"
+    long = run("raise long", "retryable").errors[0]
+    assert len(json.dumps(long)) < 40_000
+    assert "characters left out" in long["error"]
+    assert run("raise mute", "retryable").errors[0]["error"] == "Mute: (its text could not be made: AttributeError)"
+
+
+def test_a_retry_delay_that_makes_no_sense_is_replaced_and_told(run, jobs):
+    for what in ("raise bad delay", "raise nan delay", "raise exit delay"):
+        id_ = jobs.add("outcome", what=what, max_attempts=2)
+        fate = jobs.wait_for(id_, "retryable")
+
+        ((wait,),) = jobs.execute(
+            "select extract(epoch from scheduled_at - attempted_at)::float8 from fastq.job where id = %s", id_
+        )
+        assert 0.9 <= wait < 2
+        assert "so the default applies" in fate.errors[0]["trace"]
+
+
+def test_a_snoozed_job_runs_again_and_no_attempt_is_spent(run, jobs):
+    fate = run("snooze", "completed", max_attempts=1)
+
+    assert fate.attempt == 1
+    assert fate.errors == []
+    first, second = jobs.told("start")
+    assert first.id == second.id
+    assert (first.attempt, second.attempt) == (1, 1)
+    assert second.at - first.at >= 0.1
+
+
+def test_a_job_that_cancels_itself_ends_with_its_reason(run):
+    fate = run("cancel", "cancelled")
+
+    assert fate.attempt == 1
+    assert [error["error"] for error in fate.errors] == ["cancelled: not needed"]
+
+
+def test_what_is_raised_outside_exception_fails_the_job_and_nothing_else(run):
+    assert run("system exit", "retryable").errors[0]["error"] == "SystemExit: 3"
+    assert run("interrupt", "retryable").errors[0]["error"].startswith("KeyboardInterrupt")
+    assert run("generator exit", "retryable").errors[0]["error"].startswith("GeneratorExit")
+
+
+def test_a_last_attempt_that_fails_is_discarded_whatever_the_delay(run):
+    fate = run("raise", "discarded", max_attempts=1)
+
+    assert fate.attempt == 1
+    assert [error["error"] for error in fate.errors] == ["ValueError: raise"]
+
+
+def test_args_that_do_not_decode_fail_their_job_alone_and_name_the_field(run, jobs):
+    before = jobs.add_all("nap", [{}] * 5, wake=False)
+    bad = [
+        jobs.add("nap", words=["fine", 3], wake=False),
+        jobs.add("nap", seconds="soon", wake=False),
+        jobs.add("outcome", wake=False),
+        jobs.add_all("nap", [[1, 2]], wake=False)[0],
+    ]
+    after = jobs.add_all("nap", [{}] * 5)
+
+    errors = [jobs.wait_for(id_, "retryable", "discarded").errors[0]["error"] for id_ in bad]
+    for id_ in before + after:
+        assert jobs.wait_for(id_, "completed").attempt == 1
+    for error, field in zip(errors, ["words[1]", "seconds", "what"], strict=False):
+        assert f"'{field}'" in error
+        assert error.startswith("ArgsError: args of kind '")
+    assert {jobs.fate(id_).attempt for id_ in bad} == {1}
+    assert {line.id for line in jobs.told("start")} == set(before + after)
+
+
+def test_args_that_never_decode_are_discarded_after_the_last_attempt(run, jobs):
+    fate = jobs.wait_for(jobs.add("nap", seconds="soon", max_attempts=1), "discarded")
+
+    assert fate.attempt == 1
+    assert "'seconds'" in fate.errors[0]["error"]
+
+
+def test_a_job_of_an_unknown_kind_is_put_off_until_a_process_knows_it(run, jobs, supervise):
+    late = jobs.add("late", max_attempts=1)
+    other = jobs.add("nap")
+    fate = jobs.wait_for(late, "scheduled")
+    jobs.wait_for(other, "completed")
+
+    assert (fate.attempt, fate.errors) == (0, [])
+    assert "kind.unknown" in run.supervisor.said
+    assert "kind=late" in run.supervisor.said
+    assert jobs.told("start", late) == []
+
+    other_supervisor = supervise("tests.process.jobs:registry_with_late", queues="late=1")
+    jobs.execute("update fastq.job set scheduled_at = now(), queue = 'late' where id = %s", late)
+    jobs.execute("select pg_notify('fastq', '@due')")
+    assert jobs.wait_for(late, "completed").attempt == 1
+    assert other_supervisor.stop()[0] == 0
+    assert jobs.told("start", late)[0].pid not in run.supervisor.workers

@@ -1,0 +1,174 @@
+"""How a host stops: what runs ends or is handed back, nothing is charged that did not fail, nobody stays behind."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.helpers import process_exists, wait_for
+from tests.process.conftest import SESSIONS, title
+
+pytestmark = pytest.mark.process
+
+
+def process_rows(jobs):
+    """Return the registered processes."""
+    return jobs.execute("select id, pid from fastq.process")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_host_stops_at_once_and_leaves_nothing_behind(supervise, jobs, number):
+    supervisor = supervise(procs=2)
+    assert len(process_rows(jobs)) >= 2
+
+    code, took = supervisor.stop(number)
+
+    assert code == 0
+    assert took < 1.0
+    assert process_rows(jobs) == []
+    assert jobs.execute("select holder from fastq.leader") == [("",)]
+    wait_for(lambda: jobs.execute(SESSIONS) == [], 2)
+
+
+@pytest.mark.parametrize("kind", ["nap", "async_nap"])
+def test_running_jobs_end_and_the_prefetched_are_handed_back_uncharged(supervise, jobs, kind):
+    supervisor = supervise(queues="default=4", prefetch=10)
+    jobs.add_all(kind, [{}] * 300)  # a pace that makes it hold many
+    jobs.wait_until_none_is_left()
+    slow = jobs.add_all(kind, [{"seconds": 0.5}] * 100)
+    jobs.wait_until_told("start", times=304)
+    wait_for(lambda: jobs.execute("select count(*) > 8 from fastq.job where state = 'running'") == [(True,)], what="a prefetch")
+
+    code, took = supervisor.stop()
+
+    assert code == 0
+    assert took < 1.5
+    started = {line.id for line in jobs.told("start")}
+    ended = {line.id for line in jobs.told("end")}
+    assert started == ended
+    assert jobs.counts() == {"completed": len(ended)}
+    left = jobs.execute("select id, state::text, attempt, crashes, errors from fastq.job order by id")
+    assert [row[0] for row in left] == [id_ for id_ in slow if id_ not in ended]
+    assert {row[1:] for row in left} == {("available", 0, 0, None)}
+    assert len(left) > 80
+
+
+def test_jobs_that_outlast_the_shutdown_timeout_are_cancelled_and_handed_back_uncharged(supervise, jobs):
+    supervisor = supervise(queues="default=8", shutdown_timeout=0.3)
+    polite = jobs.add("patient", seconds=30)  # naps in Python
+    hard = jobs.add("nap", seconds=30)  # one C call, out of Python's reach
+    asynchronous = jobs.add("async_nap", seconds=30)
+    jobs.wait_until_told("start", times=3)
+
+    code, took = supervisor.stop()
+
+    assert code == 0
+    assert 0.3 < took < 0.3 + 1.0 + 1.0
+    for id_ in (polite, hard, asynchronous):
+        fate = jobs.fate(id_)
+        assert (fate.state, fate.attempt, fate.crashes, fate.errors) == ("available", 0, 0, [])
+
+
+@pytest.mark.parametrize("kind", ["nap", "async_nap", "patient"])
+def test_a_second_signal_ends_everything_within_a_second(supervise, jobs, kind):
+    supervisor = supervise(procs=2)
+    ids = jobs.add_all(kind, [{"seconds": 30}] * 6)
+    jobs.wait_until_told("start", times=6)
+    supervisor.send(signal.SIGTERM)
+    supervisor.wait_until_it_says("supervisor.stops")
+
+    code, took = supervisor.stop()
+
+    assert code in {0, 1}
+    assert took < 1.0
+    for id_ in ids:
+        fate = jobs.fate(id_)
+        assert (fate.state, fate.attempt, fate.crashes) == ("available", 0, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_process_group_stops_in_order(supervise, jobs, number):
+    supervisor = supervise(procs=2)
+    ids = jobs.add_all("nap", [{"seconds": 0.4}] * 4)
+    jobs.wait_until_told("start", times=4)
+
+    supervisor.send_all(number)
+    code, took = supervisor.wait()
+
+    assert code == 0
+    assert took < 1.5
+    assert {jobs.fate(id_).state for id_ in ids} == {"completed"}
+    assert len(jobs.told("start")) == 4
+    assert "process.died" not in supervisor.said
+
+
+def test_a_worker_process_that_is_told_to_end_alone_ends_its_jobs_and_is_replaced(supervise, jobs):
+    supervisor = supervise()
+    (worker,) = supervisor.workers
+    id_ = jobs.add("nap", seconds=0.4)
+    jobs.wait_until_told("start", id_)
+
+    os.kill(worker, signal.SIGTERM)
+    wait_for(lambda: not process_exists(worker), 5)
+    (replacement,) = supervisor.wait_until_ready()
+
+    assert replacement != worker
+    assert jobs.wait_for(id_, "completed").attempt == 1
+    assert jobs.wait_for(jobs.add("nap"), "completed").attempt == 1
+    assert "process.died" not in supervisor.said
+    assert supervisor.stop()[0] == 0
+
+
+@pytest.mark.parametrize("moment", ["supervisor", "fork server", "starting", "worker"])
+def test_a_signal_during_the_start_stops_in_order(supervise, jobs, moment):
+    supervisor = supervise(ready=False, procs=2)
+
+    def reached():
+        return any(moment in title(pid) for pid in [supervisor.pid, *supervisor.descendants])
+
+    wait_for(reached, 10, moment)
+    code, took = supervisor.stop()
+
+    assert code == 0
+    assert took < 3.0
+    assert jobs.execute("select count(*) from fastq.job") == [(0,)]
+
+
+def test_a_signal_under_load_loses_no_job_and_works_none_twice(supervise, jobs):
+    ids = jobs.add_all("nap", [{}] * 20_000, wake=False)
+    ids += jobs.add_all("async_nap", [{}] * 2_000, wake=False)
+    rounds = 0
+    while jobs.execute("select count(*) from fastq.job") != [(0,)]:
+        supervisor = supervise(procs=2, queues="default=8", ready=False)
+        jobs.wait_until_told("end", times=min(len(jobs.told("end")) + 500, len(ids)))
+        code, took = supervisor.stop()
+        assert code == 0
+        assert took < 3.0
+        assert "ownership.lost" not in supervisor.said
+        assert jobs.execute("select count(*) from fastq.job where state = 'running' or attempt > 0") == [(0,)]
+        rounds += 1
+
+    assert sorted(line.id for line in jobs.told("end")) == ids
+    assert jobs.counts() == {"completed": len(ids)}
+    assert rounds > 1
+
+
+def test_an_app_that_cannot_be_imported_in_a_worker_process_stops_the_host_with_a_message(supervise, jobs):
+    started = time.monotonic()
+    supervisor = supervise("tests.process.broken:registry", ready=False, procs=2)
+
+    assert supervisor.process.wait(15) == 1
+
+    assert time.monotonic() - started < 5
+    assert "raised while it was imported: RuntimeError: not in a worker process" in supervisor.said
+    assert "a worker process could not start" in supervisor.said
+    assert supervisor.said.count("process.started") == 2  # nobody was replaced
+    assert "process.boot_failed" in supervisor.said
+
+
+def test_an_app_that_cannot_be_imported_at_all_is_refused_at_once(supervise, jobs):
+    supervisor = supervise("tests.process.nowhere:registry", ready=False)
+
+    assert supervisor.process.wait(15) == 2
+    assert "no module 'tests.process.nowhere'" in supervisor.said

@@ -1,0 +1,104 @@
+"""Jobs that outlast their timeout, in all the ways that Python knows; `SHORT` is their timeout, 0.5 s the grace."""
+
+import random
+import time
+
+import pytest
+
+from tests.helpers import process_exists, wait_for
+from tests.process.jobs import SHORT
+
+pytestmark = pytest.mark.process
+
+GRACE, BEYOND_GRACE = 0.5, 2.0
+SLACK = 0.8  # s; ticks, and two cores that others use too
+
+
+def failed_in_time(jobs, id_, limit):
+    """Wait for the failure of a job, which may take so long from its start; return its error."""
+    (start,) = jobs.wait_until_told("start", id_)
+    fate = jobs.wait_for(id_, "retryable", timeout=limit + 5)
+    assert time.monotonic() - start.at < limit + SLACK
+    assert (fate.attempt, fate.crashes, len(fate.errors)) == (1, 0, 1)
+    return fate.errors[0]["error"]
+
+
+@pytest.mark.parametrize(("kind", "how"), [("hang", "loop"), ("hang", "naps"), ("hang", "swallow once"), ("async_hang", "sleep")])
+def test_python_code_is_interrupted_at_its_timeout_and_the_process_lives_on(supervise, jobs, kind, how):
+    supervisor = supervise()
+    (worker,) = supervisor.workers
+    id_ = jobs.add(kind, how=how)
+
+    if how == "swallow once":  # then the job has come to its end, as it would have anyway
+        assert jobs.wait_for(id_, "completed").attempt == 1
+    else:
+        assert failed_in_time(jobs, id_, SHORT) == f"JobTimeout: took longer than {SHORT} s"
+        assert jobs.told("finally" if kind == "hang" else "cancelled", id_)
+    assert jobs.wait_for(jobs.add("nap"), "completed").attempt == 1
+    assert supervisor.workers == [worker]
+
+
+@pytest.mark.parametrize(("kind", "how"), [("hang", "sleep"), ("hang", "swallow"), ("async_hang", "swallow")])
+def test_a_job_that_does_not_end_is_given_up_and_the_process_replaced_when_its_other_jobs_have_ended(supervise, jobs, kind, how):
+    supervisor = supervise()
+    (worker,) = supervisor.workers
+    sibling = jobs.add("patient", seconds=SHORT + GRACE + 0.7)
+    jobs.wait_until_told("start", sibling)
+    stuck = jobs.add(kind, how=how)
+
+    error = failed_in_time(jobs, stuck, SHORT + GRACE)
+    assert "did not end within 0.5 s of being told to" in error
+    assert process_exists(worker)  # the sibling still runs
+    waiting = jobs.add("nap")
+    assert jobs.wait_for(sibling, "completed").output == "done"
+    jobs.wait_for(waiting, "completed")
+
+    assert (jobs.fate(sibling).attempt, jobs.fate(sibling).crashes, jobs.fate(waiting).attempt) == (1, 0, 1)
+    assert supervisor.wait_until_ready() != [worker]
+    assert jobs.fate(stuck).attempt == 1
+    assert len(jobs.told("start", stuck)) == len(jobs.told("start", sibling)) == 1
+    assert "process.recycles" in supervisor.said
+
+
+def test_a_job_that_holds_the_interpreter_is_killed_with_its_process_and_runs_again(supervise, jobs):
+    supervisor = supervise()
+    (worker,) = supervisor.workers
+    stuck = jobs.add("hang", how="interpreter lock", max_attempts=3)
+    (start,) = jobs.wait_until_told("start", stuck)
+
+    jobs.wait_until_told("start", stuck, times=2)
+    assert jobs.told("start", stuck)[1].at - start.at < SHORT + GRACE + BEYOND_GRACE + 1 + SLACK
+
+    fate = jobs.fate(stuck)
+    assert (fate.crashes, [error["attempt"] for error in fate.errors]) == (1, [1])
+    assert "died (a job held the interpreter lock beyond its timeout)" in fate.errors[0]["error"]
+    assert worker not in supervisor.workers
+    assert "out of memory" not in supervisor.said
+
+
+def test_a_job_without_a_timeout_takes_its_time(supervise, jobs):
+    supervise(timeout_grace=0.1)
+    ids = jobs.add_all("patient", [{"seconds": 1.5}] * 2)
+
+    for id_ in ids:
+        assert jobs.wait_for(id_, "completed", "retryable").output == "done"
+
+
+def test_a_job_that_ends_when_its_timeout_comes_is_neither_lost_nor_worked_twice(supervise, jobs):
+    """The interruption may land in the user's code or come too late, and never anywhere else."""
+    dice = random.Random(1)
+    supervisor = supervise(procs=2, queues="default=48")
+    ids = jobs.add_all("edge", [{"seconds": dice.uniform(0.05, 0.2)} for _ in range(3_000)])
+    again = jobs.add_all("nap", [{}] * 500)
+
+    wait_for(lambda: jobs.execute("select count(*) from fastq.job where state in ('available', 'running')") == [(0,)], 40)
+
+    assert sorted(line.id for line in jobs.told("ran")) == ids
+    assert sorted(line.id for line in jobs.told("end")) == again  # an interruption that came late would have hit one of these
+    late = jobs.execute("select id, attempt, errors -> 0 ->> 'error' from fastq.job")
+    assert {(attempt, error) for _, attempt, error in late} == {(1, "JobTimeout: took longer than 0.05 s")}
+    assert sum(jobs.counts().values()) + len(late) == len(ids) + len(again)
+    assert 300 < len(late) < len(ids)  # both happened
+    for text in ("process.died", "ownership.lost", "job.given_up", "recycles"):
+        assert text not in supervisor.said
+    assert supervisor.stop()[0] == 0

@@ -1,0 +1,161 @@
+"""Jobs of a healthy host: who works them, how many at once, in what order, and how soon."""
+
+import statistics
+import time
+
+import pytest
+
+from tests.helpers import wait_for
+
+pytestmark = pytest.mark.process
+
+
+def most_at_once(lines):
+    """Return how many jobs ran at once at most, by what they told themselves."""
+    running, most = 0, 0
+    for line in lines:
+        running += 1 if line.what == "start" else -1
+        most = max(most, running)
+    return most
+
+
+def seconds_until_start(jobs, count, pause, **options):
+    """Enqueue into an idle queue some times; return how long each job took to start."""
+    waits = []
+    for number in range(1, count + 1):
+        time.sleep(pause * number / count)  # not in step with any poll
+        before = time.monotonic()
+        id_ = jobs.add("nap", **options)
+        waits.append(jobs.wait_until_told("end", id_)[0].at - before)
+    return waits
+
+
+def test_sync_and_async_jobs_of_one_queue_are_worked_by_threads_and_by_the_loop(supervise, jobs):
+    sync = jobs.add_all("nap", [{}] * 50)
+    rest = jobs.add_all("async_nap", [{}] * 50)
+    supervisor = supervise(procs=2)
+
+    jobs.wait_until_none_is_left()
+
+    assert jobs.counts() == {"completed": 100}
+    assert sorted(line.id for line in jobs.told("end")) == sorted(sync + rest)
+    assert supervisor.stop()[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["nap", "async_nap"])
+def test_each_queue_has_its_own_concurrency_and_uses_it(supervise, jobs, kind):
+    for queue in ("default", "narrow", "nobody"):
+        jobs.add_all(kind, [{"seconds": 0.01}] * 60, queue=queue, wake=False)
+    supervise(procs=2, queues="default=5,narrow=1")
+
+    wait_for(lambda: jobs.execute("select distinct queue from fastq.job") == [("nobody",)], 10, "the end of two queues")
+
+    told = jobs.told()
+    by_process = {(line.queue, line.pid): [] for line in told}
+    for line in told:
+        by_process[line.queue, line.pid].append(line)
+    assert {queue for queue, _ in by_process} == {"default", "narrow"}
+    assert {most_at_once(lines) for (queue, _), lines in by_process.items() if queue == "narrow"} == {1}
+    assert max(most_at_once(lines) for (queue, _), lines in by_process.items() if queue == "default") == 5
+
+
+def test_one_thread_works_strictly_by_priority_and_first_in_first_out(supervise, jobs):
+    ids = {priority: [] for priority in (1, 2, 3, 4)}
+    for number in range(200):
+        priority = 4 - number % 4
+        ids[priority].append(jobs.add("nap", priority=priority, wake=False))
+    supervise(queues="default=1", batch=30)
+
+    jobs.wait_until_none_is_left()
+
+    assert [line.id for line in jobs.told("start")] == [*ids[1], *ids[2], *ids[3], *ids[4]]
+
+
+def test_an_urgent_job_overtakes_what_was_enqueued_before_it(supervise, jobs):
+    jobs.add_all("nap", [{"seconds": 0.05}] * 40, priority=4)
+    supervise(queues="default=1")
+    jobs.wait_until_told("start", times=2)
+
+    urgent = jobs.add("nap", priority=1)
+    jobs.wait_until_told("end", urgent)
+
+    assert len(jobs.told("end")) < 20
+
+
+def test_a_scheduled_job_starts_when_it_is_due_and_not_before(supervise, jobs):
+    supervise()
+
+    before = time.monotonic()
+    ids = {delay: jobs.add("nap", delay=delay) for delay in (0.3, 0.7, 0.5)}
+    jobs.wait_until_none_is_left()
+
+    for delay, id_ in ids.items():
+        (line,) = jobs.told("start", id_)
+        assert delay <= line.at - before < delay + 0.25
+
+
+def test_a_job_starts_within_milliseconds_on_an_idle_host(supervise, jobs):
+    supervise(procs=2, poll_interval=30)
+    jobs.wait_until_told("end", jobs.add("nap"))  # the first one prepares the statements
+
+    waits = seconds_until_start(jobs, 15, 0.03)
+
+    assert statistics.median(waits) < 0.03
+    assert max(waits) < 0.5
+
+
+def test_without_listen_a_job_starts_within_the_poll_interval(supervise, jobs):
+    supervisor = supervise(poll_only="true", poll_interval=0.3)
+
+    waits = seconds_until_start(jobs, 5, 0.3, wake=False)
+
+    assert max(waits) < 0.3 + 0.25
+    assert supervisor.sessions("listener") == 0
+    assert supervisor.sessions("producer") == 1
+
+
+def test_without_a_notification_a_job_starts_within_the_poll_interval(supervise, jobs):
+    supervise(poll_interval=0.2)
+
+    assert max(seconds_until_start(jobs, 5, 0.2, wake=False)) < 0.2 + 0.25
+
+
+def test_a_paused_queue_starts_nothing_and_goes_on_when_it_is_resumed(supervise, jobs):
+    supervise(queues="default=2,other=2", poll_interval=0.1)
+    running = jobs.add("patient", seconds=0.5)
+    jobs.wait_until_told("start", running)
+    jobs.execute("insert into fastq.queue (name, paused_at) values ('default', now())")
+
+    waiting = jobs.add_all("nap", [{}] * 10)
+    jobs.wait_for(jobs.add("nap", queue="other"), "completed")
+    assert jobs.wait_for(running, "completed").output == "done"  # half a second and several polls later
+    assert {jobs.fate(id_).state for id_ in waiting} == {"available"}
+
+    jobs.execute("update fastq.queue set paused_at = null")
+    jobs.wait_until_none_is_left()
+    assert {line.id for line in jobs.told("end") if line.queue == "default"} == set(waiting)
+
+
+@pytest.mark.parametrize("kind", ["patient", "hang", "async_hang"])
+def test_a_running_job_is_told_that_it_was_cancelled(supervise, jobs, kind):
+    supervise(beat_interval=0.9)
+    args = {"patient": {"seconds": 30}, "hang": {"how": "naps"}, "async_hang": {"how": "sleep"}}[kind]
+    id_ = jobs.add(kind, **args)
+    jobs.wait_until_told("start", id_)
+
+    jobs.execute("update fastq.job set cancel_requested = true where id = %s", id_)
+    jobs.execute("select pg_notify('fastq', '@cancel')")
+
+    fate = jobs.wait_for(id_, "cancelled", "completed", "retryable")
+    assert fate.state == "cancelled"
+    assert fate.attempt == 1
+
+
+def test_a_cancellation_without_a_notification_is_seen_by_the_next_beat(supervise, jobs):
+    supervise(beat_interval=0.3)
+    id_ = jobs.add("patient", seconds=30)
+    jobs.wait_until_told("start", id_)
+
+    jobs.execute("update fastq.job set cancel_requested = true where id = %s", id_)
+
+    assert jobs.wait_for(id_, "cancelled", "completed", timeout=2).state == "cancelled"
