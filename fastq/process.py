@@ -191,12 +191,12 @@ class Process:
                 if not lines:
                     return BROKEN  # alone: nobody beats for us any longer
                 *complete, pending = (pending + lines).split(b"\n")
+                if b"kill" in complete:  # it may have come together with the stop before it
+                    return self._kill()
                 for line in complete:
                     word, *numbers = line.decode().split()
                     if word == "stop":
                         return self._stop(0)
-                    if word == "kill":
-                        return self._kill()
                     self.watchdog.cancel({int(number) for number in numbers})
             self._tick()
             if self._failed.is_set():
