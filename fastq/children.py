@@ -109,7 +109,7 @@ class Nursery:
         self._context.set_forkserver_preload(["fastq.nursery"])
 
     def start(self, number: int, place: int) -> Child:
-        """Fork a worker process and seat it."""
+        """Fork a worker process and seat it; an OSError or EOFError says that the fork server could not."""
         control_read, control_write = os.pipe()
         wake_read, wake_write = os.pipe()
         os.set_blocking(wake_write, False)
@@ -127,9 +127,15 @@ class Nursery:
             parent=os.getpid(),
         )
         process = self._context.Process(target=main, args=(seat,), name=f"fastq-{place}")
-        process.start()
-        os.close(control_read)
-        os.close(wake_read)
+        try:
+            process.start()
+        except (OSError, EOFError):  # the fork server has just died; the next start makes another
+            for fd in (control_write, wake_write):
+                os.close(fd)
+            raise
+        finally:
+            os.close(control_read)
+            os.close(wake_read)
         return Child(process, number, place, control_write, wake_write)
 
     def close(self) -> None:

@@ -119,7 +119,12 @@ class Supervisor:
                     return  # the database has not answered yet
                 del self._respawn_at[place]
                 self._board.clear(place)
-                child = self._nursery.start(number, place)
+                try:
+                    child = self._nursery.start(number, place)
+                except (OSError, EOFError) as error:
+                    emit("process.not_started", level=logging.WARNING, place=place + 1, error=repr(error))
+                    self._respawn_at[place] = now + FIRST_PAUSE
+                    return
                 self._children[place] = child
                 self._registrar.add(child.number, child.pid)
                 self._selector.register(child.sentinel, selectors.EVENT_READ, child)
