@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -265,11 +266,18 @@ def jobs(database, tmp_path):
 @pytest.fixture
 def supervise(jobs, tmp_path):
     """Give a function that starts a supervisor with these settings; `ready=False` does not wait for its processes."""
+    with supervising(jobs, tmp_path) as start:
+        yield start
+
+
+@contextmanager
+def supervising(jobs, where):
+    """Give such a function; at the end no process is left of what it started."""
     started = []
     numbers = itertools.count(1)
 
     def start(app=APP, *, ready=True, **settings):
-        folder = tmp_path / f"supervisor-{next(numbers)}"
+        folder = where / f"supervisor-{next(numbers)}"
         folder.mkdir()
         started.append(Supervisor(jobs, folder, app, settings))
         if ready:

@@ -16,7 +16,7 @@ def test_the_jobs_of_a_killed_process_run_again_within_a_second_and_only_the_sta
     supervisor = supervise(queues="default=2", prefetch=10)
     jobs.add_all("nap", [{}] * 200)  # a pace that makes it hold many
     jobs.wait_until_none_is_left()
-    ids = jobs.add_all("patient", [{"seconds": 0.3}] * 30)
+    ids = jobs.add_all("patient", [{"seconds": 0.3}] * 12)
     jobs.wait_until_told("start", ids[0])
     jobs.wait_until_told("start", ids[1])
     ((held,),) = jobs.execute("select count(*) from fastq.job where state = 'running'")
@@ -30,7 +30,7 @@ def test_the_jobs_of_a_killed_process_run_again_within_a_second_and_only_the_sta
     assert again[0].at - killed < 1.0
     jobs.wait_until_none_is_left()
     fates = [jobs.fate(id_) for id_ in ids]
-    assert [(fate.attempt, fate.crashes) for fate in fates] == [(2, 1)] * 2 + [(1, 0)] * 28
+    assert [(fate.attempt, fate.crashes) for fate in fates] == [(2, 1)] * 2 + [(1, 0)] * 10
     assert [error["attempt"] for error in fates[0].errors] == [1]
     assert f"the process {worker} that executed the job died (signal 9)" in str(fates[0].errors)
     assert {fate.state for fate in fates} == {"completed"}

@@ -37,7 +37,7 @@ def check(jobs, ids):
 
 def test_sessions_that_are_ended_under_load_cost_no_job_and_no_second_run(supervise, jobs):
     supervisor = supervise(procs=2, queues="default=8", batch=50, poll_interval=0.2)
-    ids = fill(jobs, 8_000)
+    ids = fill(jobs, 5_000)
     stopped = threading.Event()
     ended = dict.fromkeys(ROLES, 0)
 
@@ -116,7 +116,7 @@ def answering(url):
 def test_an_immediate_restart_of_the_server_under_load_costs_no_job(own_server, own_host):
     jobs, start = own_host
     supervisor = start(procs=2, queues="default=8", batch=50, poll_interval=0.2)
-    ids = fill(jobs, 10_000)
+    ids = fill(jobs, 5_000)
     jobs.wait_until_told("end", times=500)
 
     crash(own_server)

@@ -70,18 +70,19 @@ def test_jobs_that_outlast_the_shutdown_timeout_are_cancelled_and_handed_back_un
         assert (fate.state, fate.attempt, fate.crashes, fate.errors) == ("available", 0, 0, [])
 
 
-@pytest.mark.parametrize("kind", ["nap", "async_nap", "patient"])
-def test_a_second_signal_ends_everything_within_a_second(supervise, jobs, kind):
+@pytest.mark.parametrize("pause", [0.0, 0.2])
+def test_a_second_signal_ends_everything_within_a_second(supervise, jobs, pause):
     supervisor = supervise(procs=2)
-    ids = jobs.add_all(kind, [{"seconds": 30}] * 6)
+    ids = [id_ for kind in ("nap", "async_nap", "patient") for id_ in jobs.add_all(kind, [{"seconds": 30}] * 2)]
     jobs.wait_until_told("start", times=6)
     supervisor.send(signal.SIGTERM)
     supervisor.wait_until_it_says("supervisor.stops")
+    time.sleep(pause)  # 0: while the processes have not yet heard of the first
 
     code, took = supervisor.stop()
 
     assert code in {0, 1}
-    assert took < 1.0
+    assert took < 1.0, supervisor.said
     for id_ in ids:
         fate = jobs.fate(id_)
         assert (fate.state, fate.attempt, fate.crashes) == ("available", 0, 0)
@@ -136,8 +137,8 @@ def test_a_signal_during_the_start_stops_in_order(supervise, jobs, moment):
 
 
 def test_a_signal_under_load_loses_no_job_and_works_none_twice(supervise, jobs):
-    ids = jobs.add_all("nap", [{}] * 20_000, wake=False)
-    ids += jobs.add_all("async_nap", [{}] * 2_000, wake=False)
+    ids = jobs.add_all("nap", [{}] * 5_000, wake=False)
+    ids += jobs.add_all("async_nap", [{}] * 500, wake=False)
     rounds = 0
     while jobs.execute("select count(*) from fastq.job") != [(0,)]:
         supervisor = supervise(procs=2, queues="default=8", ready=False)

@@ -59,6 +59,15 @@ def test_each_queue_has_its_own_concurrency_and_uses_it(supervise, jobs, kind):
     assert max(most_at_once(lines) for (queue, _), lines in by_process.items() if queue == "default") == 5
 
 
+def test_slow_jobs_are_not_hoarded_by_one_process_while_another_is_idle(supervise, jobs):
+    supervise(procs=2, queues="default=4")
+
+    slow = jobs.add_all("nap", [{"seconds": 1}] * 4) + jobs.add_all("async_nap", [{"seconds": 1}] * 2)
+    jobs.wait_until_told("end", slow[0])
+
+    assert {line.id for line in jobs.told("start")} >= set(slow)  # eight places, so none had to wait for another's end
+
+
 def test_one_thread_works_strictly_by_priority_and_first_in_first_out(supervise, jobs):
     ids = {priority: [] for priority in (1, 2, 3, 4)}
     for number in range(200):
