@@ -4,25 +4,25 @@
 --            one of them would be taken before its turn.
 -- index: job_ready, one range per priority. The UPDATE is HOT: it changes no column that an index names.
 -- locks: the claimed rows; rows that others have locked are skipped.
-with picked as (
-    select pick.place
-    from (values (1::smallint, $3::bigint, $8::bigint), (2, $4::bigint, $9::bigint), (3, $5::bigint, $10::bigint),
-        (4, $6::bigint, $11::bigint)) as lane (priority, after, upto)
-    cross join lateral (
-        select job.ctid as place
-        from fastq.job
-        where job.queue = $2::text and job.priority = lane.priority and job.seq > lane.after and job.seq <= lane.upto
-          and job.state = 'available'
-        order by job.seq
-        limit $7::bigint
-        for update skip locked
-    ) as pick
-    where not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
-    limit $7::bigint
-), claimed as (
+with claimed as (
     update fastq.job
     set state = 'running', claim = $1::bigint, attempt = attempt + 1, attempted_at = clock_timestamp()
-    where job.ctid = any (array(select place from picked))
+    where job.ctid = any (array(
+        select pick.place
+        from (values (1::smallint, $3::bigint, $8::bigint), (2, $4::bigint, $9::bigint), (3, $5::bigint, $10::bigint),
+            (4, $6::bigint, $11::bigint)) as lane (priority, after, upto)
+        cross join lateral (
+            select job.ctid as place
+            from fastq.job
+            where job.queue = $2::text and job.priority = lane.priority and job.seq > lane.after and job.seq <= lane.upto
+              and job.state = 'available'
+            order by job.seq
+            limit $7::bigint
+            for update skip locked
+        ) as pick
+        where not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
+        limit $7::bigint
+    ))
     returning id, seq, attempt, max_attempts, priority, created_at, kind, args, tags
 )
 select
