@@ -232,6 +232,8 @@ static size_t more_digits(json_cursor *cursor, json_number *number) {
  * its first digit on; a leading zero has been found to stand alone. */
 int json_number_long(json_cursor *cursor, json_number *number) {
     number->digits = 0;
+    number->exponent = 0;
+    number->whole = 1;
     more_digits(cursor, number);
     if (json_take(cursor, '.')) {
         number->whole = 0;

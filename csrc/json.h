@@ -60,7 +60,7 @@ static inline uint64_t json_odd_bytes(uint64_t bytes) {
 }
 
 static inline void json_space(json_cursor *cursor) {
-    while (cursor->at < cursor->end &&
+    while (cursor->at < cursor->end && *cursor->at <= ' ' &&
            (*cursor->at == ' ' || *cursor->at == '\n' || *cursor->at == '\r' ||
             *cursor->at == '\t')) {
         cursor->at++;
@@ -107,6 +107,17 @@ static inline int json_digit(const json_cursor *cursor) {
     return cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9';
 }
 
+/* Take digits as long as `digits` has room for them: 18 in all. */
+static inline size_t json_digits(json_cursor *cursor, json_number *number,
+                                 size_t room) {
+    const uint8_t *first = cursor->at;
+    while (json_digit(cursor) && (size_t)(cursor->at - first) < room) {
+        number->digits = number->digits * 10 + (uint64_t)(*cursor->at - '0');
+        cursor->at++;
+    }
+    return (size_t)(cursor->at - first);
+}
+
 /* Take a number that begins here. */
 static inline int json_number_take(json_cursor *cursor, json_number *number) {
     number->start = cursor->at;
@@ -115,18 +126,23 @@ static inline int json_number_take(json_cursor *cursor, json_number *number) {
     number->exponent = 0;
     number->whole = number->exact = 1;
     const uint8_t *first = cursor->at;
-    while (json_digit(cursor) && cursor->at - first < 18) {
-        number->digits = number->digits * 10 + (uint64_t)(*cursor->at - '0');
-        cursor->at++;
-    }
-    size_t count = (size_t)(cursor->at - first);
+    size_t count = json_digits(cursor, number, 18);
     if (count == 0 || (count > 1 && *first == '0')) {
         cursor->at = first;
         return FQ_ROW_SYNTAX;
     }
-    if (cursor->at < cursor->end &&
-        (*cursor->at == '.' || *cursor->at == 'e' || *cursor->at == 'E' ||
-         json_digit(cursor))) {
+    if (cursor->at < cursor->end && *cursor->at == '.') {
+        cursor->at++;
+        number->whole = 0;
+        size_t places = json_digits(cursor, number, 18 - count);
+        number->exponent = -(int64_t)places;
+        if (places == 0) { /* wrong, or too many before the point */
+            cursor->at = first;
+            return json_number_long(cursor, number);
+        }
+    }
+    if (cursor->at < cursor->end && (json_digit(cursor) ||
+                                     (*cursor->at | 0x20) == 'e')) {
         cursor->at = first;
         return json_number_long(cursor, number);
     }
