@@ -109,7 +109,7 @@ static int take_text(json_cursor *cursor, const flat_batch *batch,
     if (code != FQ_OK) {
         return code;
     }
-    if (text.size > PLACE_LIMIT) {
+    if (text.nul || text.size > PLACE_LIMIT) {
         return FQ_ROW_TEXT;
     }
     *value = place(batch, text.start, text.size, text.escaped);

@@ -11,7 +11,7 @@
  * and has the last word, so both twins give equal answers by construction.
  *
  * GRAMMAR. RFC 8259, strictly. Besides what that excludes, a row is marked
- * for: bytes that are not UTF-8, lone surrogates, NUL in a string, nesting
+ * for: bytes that are not UTF-8, lone surrogates, NUL in a value, nesting
  * beyond FQ_MAX_DEPTH, a key written with escapes, a known key twice, whole
  * numbers beyond int64, and floats of more than 40 characters or with an
  * exponent beyond 250.
@@ -41,7 +41,7 @@
 #define FQ_ROW_UNKNOWN 19   /* an unknown key where those are forbidden */
 #define FQ_ROW_DUPLICATE 20 /* a known key twice */
 #define FQ_ROW_NUMBER 21    /* beyond int64, or beyond DIGITS_* of decode.c */
-#define FQ_ROW_TEXT 22      /* not UTF-8, a lone surrogate, or NUL */
+#define FQ_ROW_TEXT 22      /* not UTF-8, a lone surrogate; NUL in a value */
 #define FQ_ROW_DEPTH 23
 #define FQ_ROW_KEY 24 /* a key written with escapes */
 

@@ -33,7 +33,7 @@ static int32_t hex_unit(const uint8_t *at, const uint8_t *end) {
 
 /* Finish a string in which something other than plain ASCII was met. */
 int json_string_rest(json_cursor *cursor, json_text *text) {
-    text->escaped = text->high = 0;
+    text->escaped = text->high = text->nul = 0;
     for (;;) {
         if (cursor->at >= cursor->end || *cursor->at < 0x20) {
             return FQ_ROW_SYNTAX;
@@ -58,7 +58,7 @@ int json_string_rest(json_cursor *cursor, json_text *text) {
         json_utf8_prefix(text->start, text->size) != text->size) {
         return FQ_ROW_TEXT;
     }
-    return text->escaped ? json_check_escapes(text->start, text->size) : FQ_OK;
+    return text->escaped ? json_check_escapes(text) : FQ_OK;
 }
 
 /* Return the bytes of the well-formed character at `at`, 0 if it is none:
@@ -108,8 +108,8 @@ size_t json_utf8_prefix(const uint8_t *data, size_t size) {
 }
 
 /* Check the escapes of a string in which no backslash is the last byte. */
-int json_check_escapes(const uint8_t *data, size_t size) {
-    const uint8_t *at = data, *end = data + size;
+int json_check_escapes(json_text *text) {
+    const uint8_t *at = text->start, *end = text->start + text->size;
     while ((at = memchr(at, '\\', (size_t)(end - at))) != NULL) {
         if (end - at < 2 || memchr("\"\\/bfnrtu", at[1], 9) == NULL) {
             return FQ_ROW_SYNTAX;
@@ -123,7 +123,8 @@ int json_check_escapes(const uint8_t *data, size_t size) {
             return FQ_ROW_SYNTAX;
         }
         at += 6;
-        if (unit == 0 || (unit >= 0xdc00 && unit <= 0xdfff)) {
+        text->nul |= unit == 0;
+        if (unit >= 0xdc00 && unit <= 0xdfff) {
             return FQ_ROW_TEXT;
         }
         if (unit >= 0xd800 && unit <= 0xdbff) {

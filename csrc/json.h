@@ -25,6 +25,7 @@ typedef struct {
     size_t size;
     int escaped; /* there is a backslash: json_unescape() it */
     int high;    /* there is a byte beyond ASCII */
+    int nul;     /* there is an escaped NUL */
 } json_text;
 
 /* A number: (-1)^negative * digits * 10^exponent, if `exact`. */
@@ -40,7 +41,7 @@ typedef struct {
 
 int json_string_rest(json_cursor *cursor, json_text *text);
 size_t json_utf8_prefix(const uint8_t *data, size_t size);
-int json_check_escapes(const uint8_t *data, size_t size);
+int json_check_escapes(json_text *text);
 size_t json_unescape(const uint8_t *data, size_t size, uint8_t *out);
 int json_number_long(json_cursor *cursor, json_number *number);
 int json_skip(json_cursor *cursor, size_t max_depth);
@@ -96,7 +97,7 @@ static inline int json_string(json_cursor *cursor, json_text *text) {
     cursor->at = at;
     if (at < cursor->end && *at == '"') {
         text->size = (size_t)(at - text->start);
-        text->escaped = text->high = 0;
+        text->escaped = text->high = text->nul = 0;
         cursor->at++;
         return FQ_OK;
     }

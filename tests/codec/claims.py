@@ -116,4 +116,3 @@ def claimed(rows: list[tuple[str, bytes]], *, priorities=None, seqs=None, tags=N
         tags,
     ]
     return Claimed("default", TOKEN, blobs if rows else [])
-

@@ -1,0 +1,119 @@
+"""Both twins give equal answers to whatever comes, and agree with orjson and json except where DIFFERENCES says."""
+
+import json
+import math
+import re
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fastq import _codec_py
+from fastq.args import Kind
+from fastq.errors import ArgsError
+from tests.codec.claims import SHAPES, Flat
+
+_codec_c = pytest.importorskip("fastq._codec_c")
+
+# What a reader of another house makes of a value that ours, written as here, refuses (or the other way round).
+DIFFERENCES = {
+    "orjson turns whole numbers beyond 64 bits into floats; here they stay whole": lambda text: bool(re.search(r"\d{19}", text)),
+    "json takes lone surrogates; here, and in orjson, they are refused": lambda text: "\\ud" in text.lower(),
+    "json takes NaN and Infinity and makes infinity of 1e999; here they are refused": lambda text: (
+        "N" in text or "I" in text or bool(re.search(r"[eE]\+?\d{3}", text))
+    ),
+}
+KINDS = [Kind(f"{shape.__name__}{strict}", shape, forbid_unknown_keys=strict) for shape in SHAPES for strict in (False, True)]
+FLAT = Kind("flat", Flat)
+
+numbers = st.one_of(
+    st.integers(-(2**70), 2**70).map(str),
+    st.integers(-1000, 1000).map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.from_regex(r"-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?", fullmatch=True),
+)
+strings = st.one_of(
+    st.text(max_size=20).map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.text(max_size=20).map(json.dumps),
+    st.sampled_from([r'"\ud800"', r'"\u0000"', r'"\uD83D\uDE00"', r'"\x"', '"\\', '"', '"\t"', r'"\/"']),
+)
+scalars = st.one_of(
+    numbers, strings, st.sampled_from(["null", "true", "false", "nul", "NaN", "-", "01", "1.", "[]", "{}", "[[1]]"])
+)
+spaces = st.sampled_from(["", "", "", " ", "\n\t "])
+keys = st.sampled_from(["n", "f", "s", "b", "o", "t", "items", "n", "x", "\\u006e", "é"])
+
+
+@st.composite
+def objects(draw):
+    members = [f'"{draw(keys)}"{draw(spaces)}:{draw(spaces)}{draw(scalars)}' for _ in range(draw(st.integers(0, 5)))]
+    if draw(st.booleans()):
+        members.insert(0, f'"n":{draw(st.integers(-9, 9))}')
+    return draw(spaces) + "{" + ",".join(members) + "}" + draw(spaces)
+
+
+rows = st.lists(
+    st.one_of(objects().map(lambda text: text.encode("utf-8", "surrogatepass")), st.just(b'{"n":1}'), st.binary(max_size=12)),
+    min_size=1,
+    max_size=12,
+)
+
+
+def comparable(answer):
+    """Make errors comparable, and -0.0 different from 0.0."""
+    args, bad = answer
+    return [(str(one), one.position, one.field) if isinstance(one, ArgsError) else repr(one) for one in args], bad
+
+
+@given(rows, st.sampled_from(KINDS))
+@settings(max_examples=1500, deadline=None)
+def test_the_twins_agree(batch, kind):
+    blob = b",\x1e".join(batch)
+    small, mostly = _codec_c.SMALL, _codec_c.MOSTLY
+    _codec_c.SMALL, _codec_c.MOSTLY = 1, 1  # read what can be read by column, however many rows are marked
+    try:
+        by_column = _codec_c.read(kind.codec, blob, len(batch))
+    finally:
+        _codec_c.SMALL, _codec_c.MOSTLY = small, mostly
+
+    assert comparable(by_column) == comparable(_codec_py.read(kind.codec, blob, len(batch)))
+
+
+@given(
+    st.one_of(
+        numbers, strings, st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(lambda x: f"[{','.join(x)}]"))
+    )
+)
+@settings(max_examples=1500, deadline=None)
+def test_the_core_takes_for_json_what_orjson_and_json_take(text):
+    data = text.encode("utf-8", "surrogatepass")
+    error = _codec_c.ffi.new("fq_error *")
+    taken = _codec_c.lib.fq_json_check(data, len(data), 64, error) == _codec_c.lib.FQ_OK
+    if any(differs(text) for differs in DIFFERENCES.values()):
+        return
+
+    assert taken == accepted(orjson.loads, data) == accepted(json.loads, data)
+
+
+def accepted(loads, data):
+    try:
+        loads(data)
+    except ValueError:
+        return False
+    return True
+
+
+@given(st.builds(Flat, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.text()))
+@settings(max_examples=500, deadline=None)
+def test_values_are_those_of_orjson_and_json(args):
+    text = FLAT.codec.encode(args) if "\0" not in args.s else orjson.dumps({"n": args.n, "f": args.f, "s": args.s})
+    blob = b",\x1e".join([text] * _codec_c.SMALL)
+    (seen, *_), bad = _codec_c.read(FLAT.codec, blob, _codec_c.SMALL)
+
+    assert bad == []
+    for loads in (orjson.loads, json.loads):
+        theirs = loads(text)
+        assert (seen.n, seen.s) == (theirs["n"], theirs["s"])
+        assert math.copysign(1, seen.f) == math.copysign(1, theirs["f"])
+        assert seen.f == theirs["f"]
