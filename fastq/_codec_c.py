@@ -151,15 +151,17 @@ def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], lis
     try:
         if not columns.bad:
             return plan.build(values), []
-        good = columns.good_rows()
-        made = iter(plan.build([list(compress(column, good)) for column in values]))
+        good, marked = columns.good_and_marked()
+        args = plan.build([list(compress(column, good)) for column in values])
     except Exception:  # noqa: BLE001 - a `__post_init__` of the user's; the twin finds the row
         return _codec_py.read(codec, blob, count)
     elements = blob.split(BETWEEN)
-    args = [next(made) if is_good else codec.decode_at(row, elements[row]) for row, is_good in enumerate(good)]
-    return args, [row for row, value in enumerate(args) if type(value) is ArgsError]
+    for row in marked:
+        args.insert(row, codec.decode_at(row, elements[row]))
+    return args, [row for row in marked if type(args[row]) is ArgsError]
 
 
+_ONE_IF_OK = bytes(code == lib.FQ_OK for code in range(256))
 _allocate = ffi.new_allocator(should_clear_after_alloc=False)
 
 
@@ -185,9 +187,10 @@ class _Columns:
             numbers = ffi.unpack(sizes, 2 * width)
             self._ends, self._odd = [*numbers[:width], 0], numbers[width:]  # [-1] is where the first text begins
 
-    def good_rows(self) -> list[bool]:
-        """Say of each row whether C read it."""
-        return [code == lib.FQ_OK for code in self._view[self._codes_at : self._text_at]]
+    def good_and_marked(self) -> tuple[bytes, list[int]]:
+        """Return 1 for each row that C read and 0 for the others, and the numbers of the others."""
+        codes = bytes(self._view[self._codes_at : self._text_at])
+        return codes.translate(_ONE_IF_OK), list(compress(range(self._count), codes))
 
     def lists(self) -> list[list[Any]]:
         """Return the values, field by field."""
