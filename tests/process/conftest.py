@@ -169,7 +169,7 @@ class Supervisor:
     def wait_until_ready(self):
         """Wait until every worker process has its connection and looks for jobs; return their pids."""
         wait_for(
-            lambda: len(self.workers) == self.procs and self.sessions("producer") >= self.procs, 20.0, "the worker processes"
+            lambda: self.sessions("producer") >= self.procs and len(self.workers) == self.procs, 20.0, "the worker processes"
         )
         return self.workers
 
@@ -226,19 +226,15 @@ class Supervisor:
 
 def descendants(root):
     """Return the pids of all processes below one."""
-    below = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            below.setdefault(parent, []).append(int(entry.name))
     found, unseen = [], [root]
     while unseen:
-        children = below.get(unseen.pop(), [])
-        found += children
-        unseen += children
+        for task in Path(f"/proc/{unseen.pop()}/task").glob("*/children"):
+            try:
+                children = [int(pid) for pid in task.read_text().split()]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            found += children
+            unseen += children
     return found
 
 

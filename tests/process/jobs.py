@@ -164,6 +164,7 @@ class AsyncHangWorker(Worker[AsyncHang]):
 @dataclass
 class Patient(Args, kind="patient"):
     seconds: float
+    later: float | None = None  # seconds of later attempts; None: the same
 
 
 @registry.register
@@ -172,7 +173,8 @@ class PatientWorker(Worker[Patient]):
 
     def work(self, job: Job[Patient]) -> str:
         tell(job, "start")
-        give_up = time.monotonic() + job.args.seconds
+        args = job.args
+        give_up = time.monotonic() + (args.seconds if job.attempt == 1 or args.later is None else args.later)
         while time.monotonic() < give_up and not job.cancelled:
             time.sleep(0.005)
         return "told" if job.cancelled else "done"

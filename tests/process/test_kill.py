@@ -16,7 +16,7 @@ def test_the_jobs_of_a_killed_process_run_again_within_a_second_and_only_the_sta
     supervisor = supervise(queues="default=2", prefetch=10)
     jobs.add_all("nap", [{}] * 200)  # a pace that makes it hold many
     jobs.wait_until_none_is_left()
-    ids = jobs.add_all("patient", [{"seconds": 0.3}] * 12)
+    ids = jobs.add_all("patient", [{"seconds": 30, "later": 0.05}] * 2 + [{"seconds": 0.05}] * 10)
     jobs.wait_until_told("start", ids[0])
     jobs.wait_until_told("start", ids[1])
     ((held,),) = jobs.execute("select count(*) from fastq.job where state = 'running'")
@@ -94,10 +94,10 @@ def test_a_poison_job_beside_others_is_found_out_and_they_complete(supervise, jo
 def test_the_death_of_the_fork_server_restarts_everything(supervise, jobs):
     supervisor = supervise(procs=2)
     old = [supervisor.nursery, *supervisor.workers]
-    ids = jobs.add_all("nap", [{"seconds": 0.3}] * 8)
+    ids = jobs.add_all("patient", [{"seconds": 30, "later": 0.1}] * 8)
     jobs.wait_until_told("start", times=8)
 
-    os.kill(supervisor.nursery, signal.SIGKILL)
+    os.kill(old[0], signal.SIGKILL)
     wait_until_gone(old, 2)
     workers = supervisor.wait_until_ready()
 
@@ -110,7 +110,7 @@ def test_the_death_of_the_fork_server_restarts_everything(supervise, jobs):
 
 def test_nobody_survives_a_killed_supervisor_and_another_host_takes_its_jobs(supervise, jobs):
     doomed = supervise(procs=2, process_ttl=2, beat_interval=0.5)
-    ids = jobs.add_all("patient", [{"seconds": 1.0}] * 3)
+    ids = jobs.add_all("patient", [{"seconds": 30, "later": 0.1}] * 3)
     stuck = jobs.add("hang", how="interpreter lock", max_attempts=1)  # deaf to everything but a signal
     jobs.wait_until_told("start", times=4)
     heir = supervise(process_ttl=2, beat_interval=0.5)
@@ -133,7 +133,7 @@ def test_nobody_survives_a_killed_supervisor_and_another_host_takes_its_jobs(sup
 
 def test_a_supervisor_that_starts_after_a_killed_one_rescues_its_jobs(supervise, jobs):
     doomed = supervise(process_ttl=1, beat_interval=0.3)
-    id_ = jobs.add("nap", seconds=0.5)
+    id_ = jobs.add("patient", seconds=30, later=0.1)
     jobs.wait_until_told("start", id_)
     doomed.send(signal.SIGKILL)
 
