@@ -1,5 +1,7 @@
 """Encoding: the arrays of the completion statements, as Postgres itself reads and writes them, by both twins."""
 
+import struct
+
 import psycopg
 import pytest
 from hypothesis import given, settings
@@ -104,5 +106,5 @@ def test_the_twins_encode_texts_alike(values, cap):
 
 
 def test_a_number_beyond_64_bits_is_an_error_and_no_other_number(codec):
-    with pytest.raises(Exception, match=r"too large|too big|int|range"):
+    with pytest.raises((OverflowError, struct.error)):
         codec.encode_ints([2**63])
