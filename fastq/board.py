@@ -9,9 +9,8 @@ worker process maps it. Everything is a 64-bit integer, written whole, so a read
         kill after           monotonic time by which its watchdog must have ticked again (0: it does not matter)
         ticked               monotonic time of its watchdog's last tick
         unanswered claim     token, queue and lowest seq of the claim under way: it may still commit
-        one lane per queue   a ring of the ids claimed lately, in the order in which they start, and per executor
-        and mode             slot the id that it executes (negative once it has ended): what of the ring had started;
-                             and the timeout of that job
+        one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none)
+        and mode             and the timeout of that job
 
 The ring holds more ids than may be claimed and not yet completed, so every job that is not in a slot is in the ring.
 The turn of a queue is a byte-range lock on the file: the kernel frees it when its holder dies. It deliberately holds no
@@ -133,7 +132,7 @@ class LaneBoard:
         self.limits[slot] = int((timeout or 0.0) * 1e9)
 
     def claimed(self, ids: array[int]) -> None:
-        """Add ids in the order in which they will start; there are never more at once than the ring holds."""
+        """Add ids; there are never more at once than the ring holds."""
         head = self._head[HEAD]
         at = head % self._size
         first = min(len(ids), self._size - at)
@@ -142,17 +141,10 @@ class LaneBoard:
             self._ring[: len(ids) - first] = ids[first:]
         self._head[HEAD] = head + len(ids)
 
-    def outstanding(self) -> tuple[list[int], set[int], set[int]]:
-        """Return all ids that may still be held, those of them that had started, and those that were executing.
-
-        Jobs start in the order of the ring, so everything up to the furthest job in a slot had started. An id that was claimed
-        again (it failed and was retried here) stands for its last claim: the earlier one is over.
-        """
+    def outstanding(self) -> tuple[list[int], set[int]]:
+        """Return all ids that may still be held, and those of them that were executing."""
         head = self._head[HEAD]
         held = min(head, self._size)
-        places = {self._ring[position % self._size]: position for position in range(head - held, head)}
-        in_slots = {abs(word) for word in self.slots if word}
-        furthest = max((places[id_] for id_ in in_slots if id_ in places), default=-1)
-        started = {id_ for id_, position in places.items() if position <= furthest} | in_slots
-        executing = {word for word in self.slots if word > 0}
-        return list({*places, *in_slots}), started, executing
+        ring = (self._ring[position % self._size] for position in range(head - held, head))
+        executing = {word for word in self.slots if word}
+        return list({*ring, *executing}), executing

@@ -80,7 +80,7 @@ class Executor:
                 error = value = None  # a traceback keeps the frames of `work` and all they hold alive
             if self.abandoned and self._was_given_up():
                 return
-            slots[slot] = -job.id
+            slots[slot] = 0
             put(job)
             if outbox.asleep:
                 outbox.wake()

@@ -83,7 +83,7 @@ class Loop:
             while slot.abandoned and not slot.given_up:  # noqa: ASYNC110 - as long as one call of the watchdog takes
                 await asyncio.sleep(0)  # the watchdog looks again whether the job has ended
             if not slot.abandoned:
-                words[slot.slot] = -job.id
+                words[slot.slot] = 0
                 put(job)
                 if self._outbox.asleep:
                     self._outbox.wake()

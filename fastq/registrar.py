@@ -6,8 +6,8 @@ was frozen longer than its time to live) is made again by the next beat.
 
 When a child has died, in this order, each step before the next:
     1. its database sessions are ended, and awaited: a claim or completion on its way is now committed, or never will be
-    2. its ids are read from the board, with what had started and what was executing; the unanswered claim is looked for
-    3. one statement gives the jobs back, and charges an attempt only to those that had started
+    2. its ids are read from the board, with what was executing; the unanswered claim is looked for
+    3. one statement gives the jobs back, and charges an attempt only to those that were executing
     4. its row goes
 Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it.
 """
@@ -85,19 +85,16 @@ class Registrar:
     def recover(self, number: int, place: int, pid: int, cause: str) -> None:
         """Give back what a dead child held: read the board now, before somebody else sits down there; write soon."""
         ids: list[int] = []
-        started: set[int] = set()
         executing: set[int] = set()
         for queue in range(len(self._board.concurrency)):
             for mode in range(words.MODES):
                 held = self._board.lane(place, queue, mode).outstanding()
                 ids += held[0]
-                started |= held[1]
-                executing |= held[2]
+                executing |= held[1]
         desk = self._board.desk(place)
         queue_names = list(self._config.concurrency)
         self._evidence[number] = {
             "ids": sorted(ids),
-            "started": sorted(started),
             "executing": sorted(executing),
             "claim": desk[words.CLAIM],
             "after": desk[words.CLAIM_AFTER],
@@ -192,7 +189,6 @@ class Registrar:
             evidence["claim"],
             evidence["after"],
             evidence["queue"],
-            evidence["started"],
             evidence["executing"],
             self._config.max_crashes,
             number,

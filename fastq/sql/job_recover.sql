@@ -1,21 +1,21 @@
 -- what: gives back the jobs of a dead process of this host: those in $1, and whatever its unanswered claim ($2, after seq $3 in queue $4) took.
---       Jobs in $5 had started: their attempt counts, and the last attempt ends them. Jobs in $6, which are in $5 too, were executing:
---       one of them may have caused the death. Those that were executing in an earlier death too are suspects; if there are none, all
---       become so. A single suspect is discarded after $7 crashes. Several are never: they come back apart, at random times, so that
---       the one that kills is alone some day, and its neighbours live.
--- called by: supervisor, when a child has died and its database sessions have ended. $8 process, $9 channel, $10 error (json text).
+--       Jobs in $5 were executing: their attempt counts, the last attempt ends them, and one of them may have caused the death. Those
+--       that were executing in an earlier death too are suspects; if there are none, all become so. A single suspect is discarded after
+--       $6 crashes. Several are never: they come back apart, at random times, so that the one that kills is alone some day, and its
+--       neighbours live. The others had not started, or had ended and were not written yet: they are not charged.
+-- called by: supervisor, when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text).
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows.
 with lost as (
     select id from fastq.job
-    where id = any ($1::bigint[]) and state = 'running' and claim >> 32 = $8::bigint
+    where id = any ($1::bigint[]) and state = 'running' and claim >> 32 = $7::bigint
     union all
     select id from fastq.job
     where queue = $4::text and priority between 1 and 4 and seq > $3::bigint and state = 'running' and claim = $2::bigint
 ), mine as (
-    select job.id, job.id = any ($5::bigint[]) as started, job.id = any ($6::bigint[]) as executing,
+    select job.id, job.id = any ($5::bigint[]) as executing,
         job.crashes as earlier, job.attempt >= job.max_attempts as last, job.cancel_requested as cancelled
-    from fastq.job where id in (select id from lost) and state = 'running' and claim >> 32 = $8::bigint
+    from fastq.job where id in (select id from lost) and state = 'running' and claim >> 32 = $7::bigint
     for update
 ), counted as (
     select *, count(*) filter (where executing and earlier > 0) over () as suspects from mine
@@ -23,7 +23,7 @@ with lost as (
     select *,
         executing and (earlier > 0 or suspects = 0) as blamed,
         executing and earlier > 0 and suspects > 1 as apart,
-        started and last or executing and suspects <= 1 and (earlier > 0 or suspects = 0) and earlier + 1 >= $7::int as ends
+        executing and last or executing and suspects <= 1 and (earlier > 0 or suspects = 0) and earlier + 1 >= $6::int as ends
     from counted
 ), again as (
     update fastq.job
@@ -31,10 +31,10 @@ with lost as (
         seq = case when not apart then nextval('fastq.job_seq') end,
         scheduled_at = case when apart then clock_timestamp() + make_interval(secs => random() * least(attempt::float8 ^ 2, 600)) end,
         claim = null,
-        attempt = attempt - (not started)::int::smallint,
-        crashes = case when apart then least(crashes + 1, greatest($7::int - 1, 1)) else crashes + blamed::int end,
+        attempt = attempt - (not executing)::int::smallint,
+        crashes = case when apart then least(crashes + 1, greatest($6::int - 1, 1)) else crashes + blamed::int end,
         errors = case when executing then coalesce(errors, '[]') || jsonb_build_array(
-            $10::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) else errors end
+            $9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) else errors end
     from judged
     where job.id = judged.id and not ends and not cancelled
     returning job.id, case when apart then '@due' else queue end as wake
@@ -47,10 +47,10 @@ with lost as (
         queue, kind, args, tags, errors)
     select id, created_at, attempted_at, now(), (case when ends then 'discarded' else 'cancelled' end)::fastq.state,
         priority, attempt, max_attempts, crashes + blamed::int, queue, kind, args, tags,
-        coalesce(errors, '[]') || jsonb_build_array($10::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
+        coalesce(errors, '[]') || jsonb_build_array($9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
     from ended
     returning id
 ), woken as (
-    select pg_notify($9::text, wake) from (select distinct wake from again) as hint
+    select pg_notify($8::text, wake) from (select distinct wake from again) as hint
 )
 select (select count(*) from again), (select count(*) from archived), (select count(*) from woken)

@@ -12,7 +12,7 @@ MINE = token(DEAD, 1)
 NO_CLAIM = (0, 0, "default")  # no unanswered claim: token, after seq, queue
 
 
-def recover(connection, ids, *, started=(), executing=(), max_crashes=3, unanswered=NO_CLAIM):
+def recover(connection, ids, *, executing=(), max_crashes=3, unanswered=NO_CLAIM):
     """Recover; return how many jobs became available and how many ended."""
     unanswered_claim, after, queue = unanswered
     return connection.run_one(
@@ -21,7 +21,6 @@ def recover(connection, ids, *, started=(), executing=(), max_crashes=3, unanswe
         unanswered_claim,
         after,
         queue,
-        list(started),
         list(executing),
         max_crashes,
         DEAD,
@@ -38,7 +37,7 @@ def jobs(connection):
     return ids
 
 
-def test_a_job_that_was_not_started_is_not_charged(connection, jobs):
+def test_a_job_that_was_not_executing_is_not_charged(connection, jobs):
     before = living(connection, jobs[0])
 
     assert recover(connection, jobs[:1]) == (1, 0)
@@ -48,15 +47,8 @@ def test_a_job_that_was_not_started_is_not_charged(connection, jobs):
     assert row["seq"] > before["seq"], "behind the cursors it would be found late"
 
 
-def test_a_job_that_had_ended_but_was_not_stored_keeps_its_attempt_and_no_crash(connection, jobs):
-    assert recover(connection, jobs[:1], started=jobs[:1]) == (1, 0)
-
-    row = living(connection, jobs[0])
-    assert (row["state"], row["attempt"], row["crashes"], row["errors"]) == ("available", 2, 0, None)
-
-
 def test_a_job_that_was_executing_is_charged_with_the_crash_and_remembers_it(connection, jobs):
-    assert recover(connection, jobs[:1], started=jobs[:1], executing=jobs[:1]) == (1, 0)
+    assert recover(connection, jobs[:1], executing=jobs[:1]) == (1, 0)
 
     row = living(connection, jobs[0])
     assert (row["state"], row["attempt"], row["crashes"]) == ("available", 2, 1)
@@ -66,7 +58,7 @@ def test_a_job_that_was_executing_is_charged_with_the_crash_and_remembers_it(con
 def test_a_job_that_was_executing_in_too_many_crashes_is_discarded_and_its_neighbours_are_not(connection, jobs):
     connection.execute("update fastq.job set crashes = 2 where id = any ($1)", jobs)
 
-    assert recover(connection, jobs, started=jobs[:2], executing=jobs[:1], max_crashes=3) == (2, 1)
+    assert recover(connection, jobs, executing=jobs[:1], max_crashes=3) == (2, 1)
 
     row = archived(connection, jobs[0])
     assert (row["state"], row["crashes"], row["attempt"], row["errors"][-1]["error"]) == ("discarded", 3, 2, "boom")
@@ -77,7 +69,7 @@ def test_the_one_that_was_executing_in_an_earlier_crash_too_takes_the_blame(conn
     suspect, *innocent = jobs
     connection.execute("update fastq.job set crashes = 1 where id = $1", suspect)
 
-    assert recover(connection, jobs, started=jobs, executing=jobs) == (3, 0)
+    assert recover(connection, jobs, executing=jobs) == (3, 0)
 
     assert [living(connection, job_id)["crashes"] for job_id in jobs] == [2, 0, 0]
     assert {living(connection, job_id)["attempt"] for job_id in innocent} == {2}
@@ -87,7 +79,7 @@ def test_several_suspects_are_never_discarded_and_come_back_apart(connection, ot
     connection.execute("update fastq.job set crashes = 2 where id = any ($1)", jobs[:2])
     other.listen(CHANNEL)
 
-    assert recover(connection, jobs, started=jobs, executing=jobs, max_crashes=3) == (3, 0)
+    assert recover(connection, jobs, executing=jobs, max_crashes=3) == (3, 0)
 
     rows = [living(connection, job_id) for job_id in jobs]
     assert [row["crashes"] for row in rows] == [2, 2, 0]
@@ -97,23 +89,22 @@ def test_several_suspects_are_never_discarded_and_come_back_apart(connection, ot
     assert sorted(hint for _ in range(2) for hint in other.notifications(timeout=2.0)) == ["@due", "default"]
 
 
-@pytest.mark.parametrize("was_executing", [True, False])
-def test_a_job_that_had_started_its_last_attempt_does_not_get_another(connection, jobs, was_executing):
+def test_a_job_that_was_executing_its_last_attempt_does_not_get_another(connection, jobs):
     connection.execute("update fastq.job set max_attempts = 2")
 
-    ended = recover(connection, jobs, started=jobs[:1], executing=jobs[: int(was_executing)])
+    ended = recover(connection, jobs, executing=jobs[:1])
 
     assert ended == (2, 1)
     row = archived(connection, jobs[0])
-    assert (row["state"], row["attempt"], row["crashes"]) == ("discarded", 2, int(was_executing))
+    assert (row["state"], row["attempt"], row["crashes"]) == ("discarded", 2, 1)
     assert [e["error"] for e in row["errors"]] == ["boom"]
-    assert [living(connection, job_id)["attempt"] for job_id in jobs[1:]] == [1, 1], "those that had not started may still"
+    assert [living(connection, job_id)["attempt"] for job_id in jobs[1:]] == [1, 1], "those that were not may still"
 
 
 def test_a_job_whose_cancellation_was_asked_for_ends_cancelled(connection, jobs):
     connection.execute("update fastq.job set cancel_requested = true")
 
-    assert recover(connection, jobs, started=jobs[:1]) == (0, 3)
+    assert recover(connection, jobs) == (0, 3)
     assert {archived(connection, job_id)["state"] for job_id in jobs} == {"cancelled"}
 
 
@@ -135,7 +126,7 @@ def test_jobs_that_somebody_else_has_by_now_are_left_alone(connection, jobs):
     connection.run("job_release", [released], [MINE], CHANNEL)
     before = [living(connection, rescued), living(connection, released)]
 
-    assert recover(connection, jobs, started=jobs, executing=jobs) == (0, 0)
+    assert recover(connection, jobs, executing=jobs) == (0, 0)
     assert [living(connection, rescued), living(connection, released)] == before
 
 
@@ -146,7 +137,7 @@ def test_a_job_that_is_claimed_anew_while_recovery_waits_for_its_lock_is_left_al
     other.execute("begin")
     other.execute("update fastq.job set claim = $1, attempt = 2 where id = $2", token(6, 1), job_id)
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(recover(connection, [job_id], started=[job_id], executing=[job_id])))
+    thread = threading.Thread(target=lambda: answers.append(recover(connection, [job_id], executing=[job_id])))
     thread.start()
     waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and pid = %s"
     wait_for(lambda: execute(database, waiting, connection.backend_pid), what="the recovery to wait")
@@ -159,17 +150,17 @@ def test_a_job_that_is_claimed_anew_while_recovery_waits_for_its_lock_is_left_al
 
 
 def test_recovering_twice_changes_nothing_more(connection, jobs):
-    recover(connection, jobs, started=jobs, executing=jobs)
+    recover(connection, jobs, executing=jobs)
     before = [living(connection, job_id) for job_id in jobs]
 
-    assert recover(connection, jobs, started=jobs, executing=jobs) == (0, 0)
+    assert recover(connection, jobs, executing=jobs) == (0, 0)
     assert [living(connection, job_id) for job_id in jobs] == before
 
 
 def test_recovered_jobs_can_be_claimed_and_their_queue_is_woken(connection, other, jobs):
     other.listen(CHANNEL)
 
-    recover(connection, jobs, started=jobs[:1], executing=jobs[:1])
+    recover(connection, jobs, executing=jobs[:1])
 
     assert list(other.notifications(timeout=2.0)) == ["default"]
     assert sorted(claimed_ids(connection, token(6, 1))) == jobs

@@ -27,7 +27,7 @@ PARAMETERS = {
     "job_list": (1_000, 2_000, None, None, None, None, 10),
     "job_of_claim": ("default", 0, CLAIM),
     "job_promote": (100, CHANNEL),
-    "job_recover": (IDS, CLAIM, 0, "default", IDS, IDS, 3, 1, CHANNEL, ERROR),
+    "job_recover": (IDS, CLAIM, 0, "default", IDS, 3, 1, CHANNEL, ERROR),
     "job_release": (IDS, CLAIMS, CHANNEL),
     "job_rerun": (IDS, CHANNEL),
     "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
