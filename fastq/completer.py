@@ -49,11 +49,19 @@ class Completer:
         self.connection: Connection | None = None  # read by the watchdog
         self.stopping = False  # written by the main thread: end when the outbox is empty
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
+        self._ending = threading.Event()
         self.unwritten = 0  # completions that could not be written before the end
         self._config = config
         self._connect = connect
         self._on_completed = on_completed
         self.thread = threading.Thread(target=self._run, name="fastq completer", daemon=True)
+
+    def finish(self, give_up_at: float) -> None:
+        """End when the outbox is empty, and try nothing again after that monotonic time; called by the main thread."""
+        self.give_up_at = give_up_at
+        self.stopping = True
+        self._ending.set()
+        self.outbox.wake()
 
     def _run(self) -> None:
         while True:
@@ -83,8 +91,13 @@ class Completer:
                     return
                 emit("completer.waits", level=logging.WARNING, count=len(jobs), error=db.first_line(error), pause=pause)
                 self._drop_connection()
-                time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - spreads processes, keeps no secret
+                spread = pause * random.uniform(0.5, 1.0)  # noqa: S311 - spreads processes, keeps no secret
+                if self._ending.wait(spread):  # the end does not wait out a long pause, but does not spin either
+                    time.sleep(FIRST_PAUSE)
                 pause = min(pause * 2, LONGEST_PAUSE)
+            except (ValueError, TypeError, OverflowError) as error:  # an outcome that cannot be encoded must not end the process
+                self._bisect(jobs, error)
+                return
             else:
                 return
 

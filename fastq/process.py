@@ -230,9 +230,7 @@ class Process:
             self.watchdog.cancel_all()
             self._await_jobs(CANCEL_GRACE)
             self._hand_back(self.watchdog.held())
-        self.completer.give_up_at = time.monotonic() + FLUSH_TIMEOUT
-        self.completer.stopping = True
-        self.outbox.wake()
+        self.completer.finish(time.monotonic() + FLUSH_TIMEOUT)
         self._join(self.completer.thread, FLUSH_TIMEOUT + config.statement_timeout)
         return code if not self.completer.unwritten else BROKEN
 
@@ -241,9 +239,7 @@ class Process:
         self.producer.stopping = True
         jobs = [job for feed in self.feeds for lane in feed.lanes for job in lane.drain()]
         self._hand_back(jobs + self.watchdog.held())
-        self.completer.give_up_at = time.monotonic()
-        self.completer.stopping = True
-        self.outbox.wake()
+        self.completer.finish(time.monotonic())
         self.completer.thread.join(0.5)
         return BROKEN if self.watchdog.held() or self.outbox.jobs else 0
 
