@@ -1,7 +1,7 @@
 """What one claim brought: columns for all its jobs, in the order in which they shall start.
 
 Made by the producer from the blobs of sql/job_claim.sql; its jobs look things up here for as long as they live
-(`JobBatch` in job.py). Columns are arrays: a claim of 2,000 jobs makes a dozen objects, not 20,000.
+(`JobBatch` in job.py). Columns are arrays: a claim of 5,000 jobs makes a dozen objects, not 50,000.
 
 The rows of an UPDATE come in the order of the table's pages. That is nearly always the order of seq; where it is not
 (pages were used again, or the claim spans priorities) the rows are sorted here, so that jobs start in their order.

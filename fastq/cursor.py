@@ -17,6 +17,11 @@ lately (and, while a forgotten transaction pins xmin, over everything that ran s
                nothing available between low and mark, locked or not (the claim that has it locked may fail). Else `low`
                moves to just below what was found.
 
+While there is backlog, the turn is short: whoever has it takes the next part, as many numbers as he wants jobs, moves the
+frontier to its end and lets the next one in; the claims of the parts run side by side and never meet a row of each other's.
+A part never reaches beyond the highest number given out, so nothing that is still to come can fall behind the frontier; what
+within it is not committed yet is a late commit like any other. Where the numbers are thin the parts are stretched.
+
 Released jobs get a new seq and so lie ahead. What all this should ever miss is found by the sweep, a re-scan from zero.
 It deliberately does not know why a claim is made, or what becomes of the jobs.
 """
@@ -25,7 +30,7 @@ from __future__ import annotations
 
 import struct
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import board
 from fastq.claimed import Claimed
@@ -43,7 +48,7 @@ RETRY = 0.25
 """Seconds between looks whether the writers of a mark have ended: a look costs a fraction of a millisecond, not every claim's."""
 
 RESCAN_INTERVAL = 1.0
-"""Seconds between re-scans while the frontier finds enough: bounds how late a late commit can be."""
+"""Seconds between re-scans while the frontier finds enough: twice this bounds how late a late commit can be then."""
 
 RESCAN_REST = 20
 """A pass of the re-scan is followed by this many times its own length without one: a transaction that enqueued and was then
@@ -58,8 +63,20 @@ END = (2**62,) * board.PRIORITIES
 _CLAIM_PARAMS = struct.Struct(">q")
 
 
+MAX_STRETCH = 1_024
+"""Numbers per wanted job in a part, at most: thinner than that, a claim from the frontier finds them as quickly."""
+
+
+class Part(NamedTuple):
+    """A range of seqs to claim from: all of higher priorities, `upto` in the lane with the backlog, nothing below."""
+
+    lane: int
+    after: list[int]
+    upto: list[int]
+
+
 class Cursor:
-    """The cursor of one queue on this host. Every method but `due` is called with the turn held."""
+    """The cursor of one queue on this host. `due`, `wait` and `claim_part` need no turn, the others are called with it held."""
 
     def __init__(self, board_: Board, queue: int, name: str, poll_interval: float) -> None:
         self.name = name
@@ -116,6 +133,8 @@ class Cursor:
             yield late, True
         ahead = self._claim(connection, next_token(), board.FRONTIER, END, room) if room else self._nothing()
         words[board.BACKLOG] = words[board.RESCANNING] or len(ahead) == room
+        if len(ahead) == room and room:
+            self._note_backlog(connection, ahead, limit)
         room -= len(ahead)
         look_behind = not words[board.BACKLOG] and not behind
         if look_behind and not self._rescan_due(now, 0.0):
@@ -129,6 +148,35 @@ class Cursor:
         if tidy:
             self._move_low(connection, now)
 
+    def take_part(self, limit: int) -> Part | None:
+        """Take the next part of the backlog, and leave its claim for after the turn; None where `claim` has more to do."""
+        words, now = self._words, time.monotonic_ns()
+        if not words[board.BACKLOG] or self._rescan_due(now, RESCAN_INTERVAL) or self._mark_due(now):
+            return None
+        lane = words[board.PART_LANE]
+        after = [words[at] for at in board.FRONTIER]
+        end = after[lane] + limit * max(1, words[board.STRETCH])
+        if end > words[board.TOP]:
+            return None
+        words[board.FRONTIER[lane]], words[board.LOOKED_AT] = end, now
+        return Part(lane, after, [*END[:lane], end, *after[lane + 1 :]])
+
+    def claim_part(self, connection: Connection, token: int, part: Part, limit: int) -> Claimed:
+        """Claim what a part holds; what is beyond the limit goes back before the frontier."""
+        words, front = self._words, board.FRONTIER
+        claimed = self._run(connection, token, part.after, part.upto, limit)
+        last = claimed.last_seqs()
+        for lane in range(part.lane):
+            words[front[lane]] = max(words[front[lane]], last.get(lane + 1, 0))
+        if len(claimed) == limit:
+            words[board.STRETCH] = words[board.STRETCH] // 2
+            if self.take_turn(RETRY):
+                words[front[part.lane]] = min(words[front[part.lane]], last.get(part.lane + 1, part.after[part.lane]))
+                self.end_turn()  # had there been no turn to be had, the re-scan finds what was left
+        elif len(claimed) < limit // 4:
+            words[board.STRETCH] = min(max(1, words[board.STRETCH]) * 2, MAX_STRETCH)
+        return claimed
+
     def lowest(self) -> int:
         """Return a seq below everything that the next claim can take."""
         words = self._words
@@ -141,19 +189,28 @@ class Cursor:
         """Tell whether the last look left something behind."""
         return bool(self._words[board.BACKLOG])
 
+    def _note_backlog(self, connection: Connection, ahead: Claimed, limit: int) -> None:
+        """Note where the backlog is, and how far parts of it may reach."""
+        words = self._words
+        words[board.PART_LANE] = lane = ahead.priorities[-1] - 1
+        if words[board.FRONTIER[lane]] + limit > words[board.TOP]:
+            words[board.TOP] = connection.run_one("job_seq_last")[0]
+
     def _claim(self, connection: Connection, token: int, after: range, upto: Iterable[int], limit: int) -> Claimed:
         """Run the claim from one of the cursor's positions and move that position and the frontier."""
         words = self._words
-        numbers = (token, *(words[at] for at in after), limit, *upto)
-        packed = [_CLAIM_PARAMS.pack(number) for number in numbers]
-        packed.insert(1, self.name.encode())
-        _, row = connection.run_blobs("job_claim", packed)
-        claimed = Claimed(self.name, token, row)
+        claimed = self._run(connection, token, [words[at] for at in after], upto, limit)
         for priority, seq in claimed.last_seqs().items():
             for positions in (after, board.FRONTIER):
                 at = positions[priority - 1]
                 words[at] = max(words[at], seq)
         return claimed
+
+    def _run(self, connection: Connection, token: int, after: Iterable[int], upto: Iterable[int], limit: int) -> Claimed:
+        packed = [_CLAIM_PARAMS.pack(number) for number in (token, *after, limit, *upto)]
+        packed.insert(1, self.name.encode())
+        _, row = connection.run_blobs("job_claim", packed)
+        return Claimed(self.name, token, row)
 
     def _rescan_due(self, now: int, interval: float) -> bool:
         """Tell whether a re-scan may begin: a pass may take a twentieth of the time, whatever it has to walk over."""
@@ -174,8 +231,13 @@ class Cursor:
             elif not self._behind():
                 words[board.RESCANNED_AT] = began
                 return self._nothing()
-            for at, low, end, front in zip(board.RESCAN, lows, board.RESCAN_END, board.FRONTIER, strict=True):
-                words[at], words[end] = low, words[front]
+            # Under backlog a pass ends where the frontier was at the last one. By now nearly all of those rows are gone for all,
+            # and the first walk over an index entry whose row is gone marks it, so that no later one looks for the row again.
+            ends = board.EARLIER if words[board.BACKLOG] else board.FRONTIER
+            for at, low, end, upto in zip(board.RESCAN, lows, board.RESCAN_END, ends, strict=True):
+                words[at], words[end] = low, max(low, words[upto])
+            for earlier, front in zip(board.EARLIER, board.FRONTIER, strict=True):
+                words[earlier] = words[front]
             words[board.RESCANNING] = 1
         late = self._claim(connection, next_token(), board.RESCAN, [words[at] for at in board.RESCAN_END], limit)
         if len(late) < limit:

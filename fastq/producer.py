@@ -201,22 +201,26 @@ class Producer:
         """Claim in our turn; decode and hand out, after the turn where nothing more is to be done in it."""
         cursor, connection = feed.cursor, self.connection
         assert connection is not None
-        found = last = None
+        found, last, part = False, None, None
         turn = cursor.take_turn(self._config.statement_timeout)
         try:
             if not cursor.due():  # another process of this host has just looked
                 return False
-            for claimed, more in cursor.claim(connection, lambda: self._next_token(feed), room):
-                if not more:
-                    last = claimed
-                    break
-                found = self._take(feed, claimed, low) or found
+            part = cursor.take_part(room) if turn else None
+            if part is None:
+                for claimed, more in cursor.claim(connection, lambda: self._next_token(feed), room):
+                    if not more:
+                        last = claimed
+                        break
+                    found |= self._take(feed, claimed, low)
         finally:
             if turn:
                 cursor.end_turn()
-        found = (last is not None and self._take(feed, last, low)) or found
+        if part is not None:
+            last = cursor.claim_part(connection, self._next_token(feed), part, room)
+        found |= last is not None and self._take(feed, last, low)
         self._desk[board.CLAIM] = 0  # from here on the rings tell of everything that we hold
-        return bool(found)
+        return found or part is not None
 
     def _next_token(self, feed: Feed) -> int:
         """Name the next claim, and note on the board that it is about to be sent."""

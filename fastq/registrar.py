@@ -45,6 +45,7 @@ SESSION_END_TIMEOUT = 2_000
 PAUSE = 0.2
 """Seconds between attempts while the database is away."""
 
+
 class Registrar:
     """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
 

@@ -99,8 +99,7 @@ def _make(cls: type[W]) -> W:
         inspect.signature(cls).bind()
     except TypeError as error:
         raise RegistryError(
-            f"{_place(cls)} cannot be made without arguments ({error}); "
-            f"make it yourself: registry.register({cls.__name__}(...))"
+            f"{_place(cls)} cannot be made without arguments ({error}); make it yourself: registry.register({cls.__name__}(...))"
         ) from error
     return cls()
 

@@ -20,7 +20,10 @@ LAYERS = (
         "codec _codec_py _codec_c args args_json args_faults worker board claimed lane outcome "
         "db events log enqueue wake pool adapters"
     ),
-    "client client_async producer executor loop watchdog completer cursor listener registrar maintainer migrate partitions embedded app admin",
+    (
+        "client client_async producer executor loop watchdog completer cursor listener registrar lease maintainer "
+        "migrate partitions embedded app admin"
+    ),
     "process children nursery supervisor",
     "cli bench testing __init__ __main__",
 )

@@ -23,7 +23,6 @@ from fastq import board, db
 from fastq.bench.child import Program, order, tell
 from fastq.bench.load import left
 from fastq.board import Board
-from fastq.cursor import END
 from fastq.errors import FastqError
 from fastq.job import DEFAULT_QUEUE
 
@@ -40,6 +39,8 @@ INT8 = 20  # the oid of bigint, in every Postgres
 def pump(connection: Connection, config: Config, jobs: int, meter: Meter) -> tuple[float, float | None]:
     """Work the jobs that wait in the open queue; return jobs/s, and Postgres' CPU in microseconds per job."""
     shared = Board.make([1], 1, 1)
+    (first,) = connection.execute(db.in_schema("select min(seq) from fastq.job", config.schema))[0]
+    shared.cursor(0)[board.FRONTIER.start] = first - 1
     with ExitStack() as running:
         programs = [
             running.enter_context(Program("floor", config, fds=[shared.fd], fd=shared.fd, place=place))
@@ -77,6 +78,7 @@ class Pump:
         self._shared = shared
         self._frontier = shared.cursor(0)[board.FRONTIER.start : board.FRONTIER.stop]
         self._token = number << 32
+        self._batch = config.batch
         self._limit = _NUMBER.pack(config.batch)
         self._complete_name = "job_complete_archive" if config.archive else "job_complete"
         self._connection = db.connect(config.database_url, role="floor", schema=config.schema)
@@ -89,20 +91,20 @@ class Pump:
         return count
 
     def _claim(self) -> tuple[bytes, int] | None:
-        """Claim a batch in our turn; return its ids as Postgres sent them, and its token."""
+        """Claim the next part of the backlog; return its ids as Postgres sent them, and its token.
+
+        Parts are as many numbers long as a batch, which is all of them: the preloaded jobs have one priority and numbers
+        without gaps. Programs claim their parts side by side, as worker processes do.
+        """
         fcntl.lockf(self._shared.fd, fcntl.LOCK_EX, 1, 0)
-        try:
-            self._token += 1
-            after = [_NUMBER.pack(word) for word in self._frontier]
-            params = [_NUMBER.pack(self._token), DEFAULT_QUEUE.encode(), *after, self._limit, *map(_NUMBER.pack, END)]
-            _, row = self._connection.run_blobs("job_claim", params)
-            ids, seqs = row[0], row[1]
-            if not ids or not seqs:
-                return None
-            (self._frontier[0],) = _NUMBER.unpack_from(seqs, len(seqs) - _NUMBER.size)  # preloaded in order, one priority
-        finally:
-            fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, 0)
-        return ids, self._token
+        after = self._frontier[0]
+        end = self._frontier[0] = after + self._batch
+        fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, 0)
+        self._token += 1
+        params = [_NUMBER.pack(self._token), DEFAULT_QUEUE.encode(), _NUMBER.pack(after), *[_NUMBER.pack(0)] * 3]
+        params += [self._limit, _NUMBER.pack(end), *[_NUMBER.pack(0)] * 3]
+        _, row = self._connection.run_blobs("job_claim", params)
+        return (row[0], self._token) if row[0] else None
 
     def _complete(self, ids: bytes, token: int) -> int:
         count, _ = self._connection.run_blobs(self._complete_name, [_array(ids), _array(_NUMBER.pack(token))])

@@ -60,7 +60,7 @@ def test_a_result_says_what_it_was_measured_on_and_how(measured):
 
     assert result["machine"].keys() >= {"cores", "cpu"}
     assert result["versions"].keys() >= {"fastq", "python", "postgres", "psycopg"}
-    expected = {"jobs": 5_000, "rounds": 2, "procs": 2, "threads": 3, "batch": 2_000, "archive": True, "synchronous_commit": "on"}
+    expected = {"jobs": 5_000, "rounds": 2, "procs": 2, "threads": 3, "batch": 5_000, "archive": True, "synchronous_commit": "on"}
     assert result["settings"].items() >= expected.items()
     assert result["settings"]["codec"]
 
