@@ -168,10 +168,11 @@ class Cursor:
         last = claimed.last_seqs()
         for lane in range(part.lane):
             words[front[lane]] = max(words[front[lane]], last.get(lane + 1, 0))
-        if len(claimed) == limit:
+        reached = last.get(part.lane + 1, part.after[part.lane])
+        if len(claimed) == limit and reached < part.upto[part.lane]:
             words[board.STRETCH] = words[board.STRETCH] // 2
             if self.take_turn(RETRY):
-                words[front[part.lane]] = min(words[front[part.lane]], last.get(part.lane + 1, part.after[part.lane]))
+                words[front[part.lane]] = min(words[front[part.lane]], reached)
                 self.end_turn()  # had there been no turn to be had, the re-scan finds what was left
         elif len(claimed) < limit // 4:
             words[board.STRETCH] = min(max(1, words[board.STRETCH]) * 2, MAX_STRETCH)

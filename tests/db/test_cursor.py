@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections import Counter
+from functools import partial
 from itertools import count
 
 import psycopg
@@ -22,7 +23,7 @@ from tests.db.jobs import CHANNEL, add, session, token
 from tests.helpers import wait_for
 
 WRITERS, HOSTS, PROCESSES = 6, 2, 2
-BATCH = 200
+BATCH = 60
 EARLY = 0.8 * LAG  # s between taking a number by hand and writing the row: within the lag, as the cursor promises
 
 
@@ -113,6 +114,7 @@ class Claimer:
         self._done = done
         self._token = token(number, 0)
         self.completed = []
+        self.parts = 0  # claimed beside others
 
     def next_token(self):
         self._token += 1
@@ -121,7 +123,11 @@ class Claimer:
     def run(self):
         while not self._done.is_set():
             with self._turn:
-                rows = self.claim() if self._cursor.due() else []
+                part = self._cursor.take_part(BATCH)
+                rows = self.claim() if part is None and self._cursor.due() else []
+            if part is not None:
+                self.parts += 1
+                rows = self.lost_or(partial(self.claim_part, part))
             if not rows:
                 time.sleep(0.01)
             for job_ids, claim in rows:
@@ -129,10 +135,17 @@ class Claimer:
         self._connection.close()
 
     def claim(self):
+        return self.lost_or(lambda: [got for got, _ in self._cursor.claim(self._connection, self.next_token, BATCH)])
+
+    def claim_part(self, part):
+        return [self._cursor.claim_part(self._connection, self.next_token(), part, BATCH)]
+
+    def lost_or(self, claim):
+        """Claim; now and then the session ends before the claim commits: the cursor has moved, the rows are free again."""
         lost = self._dice.random() < 0.03
-        if lost:  # the session ends before the claim commits: the cursor has moved, the rows are free again
+        if lost:
             self._connection.execute("begin")
-        rows = [(list(got.ids), got.token) for got, _ in self._cursor.claim(self._connection, self.next_token, BATCH) if len(got)]
+        rows = [(list(got.ids), got.token) for got in claim() if len(got)]
         if lost:
             self._connection.execute("rollback")
         return [] if lost else rows
@@ -180,7 +193,7 @@ def attack(url, make_cursor, seconds, patience):
     marks = [
         (sum(shared.cursor(0)[at] for at in board.LOW), sum(shared.cursor(0)[at] for at in board.FRONTIER)) for shared in boards
     ]
-    return committed, completed, left, marks
+    return committed, completed, left, marks, sum(claimer.parts for claimer in claimers)
 
 
 def promote_until(url, done):
@@ -201,16 +214,17 @@ def pinned(database):
 
 
 def test_every_committed_job_is_claimed_once_and_none_is_left_behind(database, pinned):
-    committed, completed, left, marks = attack(database, Cursor, seconds=6.0, patience=5.0)
+    committed, completed, left, marks, parts = attack(database, Cursor, seconds=6.0, patience=5.0)
 
     assert [job_id for job_id, times in Counter(completed).items() if times > 1] == []
     assert (left, set(committed) ^ set(completed)) == (0, set())
     assert len(committed) > 1_000
+    assert parts > 10, "no claims side by side"
     assert all(low > 0.2 * frontier for low, frontier in marks), f"the low-water marks did not follow: {marks}"
 
 
 def test_a_cursor_without_the_low_water_rule_leaves_jobs_behind(database, pinned):
-    _, _, left, _ = attack(database, Hasty, seconds=3.0, patience=1.0)
+    _, _, left, _, _ = attack(database, Hasty, seconds=3.0, patience=1.0)
 
     assert left > 0, "the attack is too weak to show anything"
 
@@ -260,3 +274,50 @@ def test_a_copy_owns_a_transaction_id_as_soon_as_it_has_taken_a_number(connectio
         wait_for(lambda: ("relation",) in connection.execute(held, pid), what="the copy to begin")
 
         wait_for(lambda: ("transactionid",) in connection.execute(held, pid), 1.0, "the copy to own a transaction id")
+
+
+def claim_twice(cursor, connection, tokens):
+    """Claim as it is done in turns, until the next look behind is a while away."""
+    return [got for _ in range(2) for got, _ in cursor.claim(connection, lambda: next(tokens), BATCH)]
+
+
+def test_parts_are_disjoint_and_lie_below_the_highest_number(cursor, connection):
+    ids = add(connection, 10 * BATCH)
+    tokens = count(token(1, 1))
+    first = claim_twice(cursor, connection, tokens)
+
+    parts = list(iter(lambda: cursor.take_part(BATCH), None))
+    claimed = [cursor.claim_part(connection, next(tokens), part, BATCH) for part in reversed(parts)]
+
+    assert len(parts) == 8
+    assert sorted(job_id for got in (*first, *claimed) for job_id in got.ids) == ids
+    assert cursor.take_part(BATCH) is None
+
+
+def test_what_does_not_fit_a_part_goes_back_before_the_frontier(cursor, connection):
+    add(connection, 5 * BATCH, priority=2)
+    tokens = count(token(1, 1))
+    claim_twice(cursor, connection, tokens)
+    urgent = add(connection, 5, priority=1)
+
+    part = cursor.take_part(BATCH)
+    assert part is not None
+    first = cursor.claim_part(connection, next(tokens), part, BATCH)
+    second = cursor.claim_part(connection, next(tokens), cursor.take_part(BATCH), BATCH)
+
+    assert list(first.ids[:5]) == urgent, "higher priorities first"
+    assert second.seqs[0] == first.seqs[-1] + 1, "and nothing between the two is left behind"
+
+
+def test_parts_are_stretched_where_numbers_are_thin(cursor, connection):
+    for _ in range(4 * BATCH):
+        add(connection, 1)
+        connection.execute("select nextval('fastq.job_seq') from generate_series(1, 9)")
+    tokens = count(token(1, 1))
+    claim_twice(cursor, connection, tokens)
+
+    found = []
+    while part := cursor.take_part(BATCH):
+        found.append(len(cursor.claim_part(connection, next(tokens), part, BATCH)))
+
+    assert found[-1] > 2 * found[0]
