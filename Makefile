@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN    := .venv/bin
 STAMP  := .venv/.built
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint types check bench chaos asan fuzz clean
+.PHONY: help build run test slow lint types check bench chaos asan fuzz clean
 
 help:  ## list the commands
 	@echo "make run is the place to start; make check is what a change must pass."
@@ -22,8 +22,11 @@ run: build  ## show jobs at work: embedded Postgres, two processes; Ctrl-C ends 
 	$(BIN)/fastq run examples.quickstart:registry --procs 2
 
 test: build  ## run the tests, on Postgres 18 and those of the SQL on 16 too
-	$(BIN)/pytest -q
-	test -n "$$FASTQ_TEST_DATABASE_URL" || FASTQ_TEST_POSTGRES=16 $(BIN)/pytest -q tests/db
+	$(BIN)/pytest -q -n 4 --dist loadfile -m 'not slow'
+	test -n "$$FASTQ_TEST_DATABASE_URL" || FASTQ_TEST_POSTGRES=16 $(BIN)/pytest -q -n 4 --dist loadfile -m 'not slow' tests/db
+
+slow: build  ## run the tests that take longer than a few seconds each
+	$(BIN)/pytest -q -m slow
 
 lint: build  ## check style and format
 	$(BIN)/ruff check .
