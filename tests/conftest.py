@@ -4,16 +4,19 @@ FASTQ_TEST_POSTGRES=16     use the other embedded version (18 by default)
 FASTQ_TEST_DATABASE_URL    use this server instead: a URL with the right to create databases
 """
 
+import fcntl
 import itertools
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from fastq import embedded
+from fastq.errors import FastqError
 from tests.helpers import create_database, drop_database, process_exists
 
 FOLDERS = "fastq-test"  # a server's folder is named fastq-test-PID-RANDOM
@@ -80,6 +83,16 @@ def database(server: str, migrated_template: str) -> Iterator[str]:
 
 def remove_folders_of_killed_sessions() -> None:
     """Stop and remove what sessions that were killed left behind."""
+    with (Path(tempfile.gettempdir()) / f"{FOLDERS}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return  # another session is at it
+        with suppress(FastqError, OSError):  # what cannot be removed today may be tomorrow
+            _remove_folders()
+
+
+def _remove_folders() -> None:
     for folder in (*MEMORY.glob(f"{FOLDERS}-*"), *DISK.glob(f"{FOLDERS}-*")):
         if folder.stat().st_uid == os.geteuid() and not process_exists(int(folder.name.split("-")[2])):
             version = folder / "data" / "PG_VERSION"
