@@ -96,7 +96,8 @@ def test_a_user_that_exits_without_stopping_stops_the_server(folder):
 
 
 def test_ctrl_c_ends_the_user_and_shuts_the_server_down_in_order(folder):
-    user = spawn_user(folder, "print('ready', flush=True); time.sleep(60)")
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # whoever runs the tests may ignore it
+    user = spawn_user(folder, f"{listen}; print('ready', flush=True); time.sleep(60)")
     pid = int(next_line(user))
     assert next_line(user) == "ready"
 
