@@ -121,7 +121,7 @@ class Config:
         5_000,
         _whole(1, 20_000),
         "the most jobs in one claim or completion",
-        "measured with fastq bench: 2,000 works a tenth fewer jobs a second, more than 5,000 gains nothing",
+        "2,000 was slower in most runs of fastq bench, 8,000 no faster; on a noisy machine",
     )
     prefetch: float = _setting(
         0.05, _seconds(0, 10), "jobs to hold ready, as seconds of the present pace", "ten round trips to a database nearby"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fastq.worker import Worker
 
 MAX_TEXT = 16_384
-"""Characters kept of a traceback or message: its first and last half. Ten attempts stay below a TOAST page's patience."""
+"""Characters kept of a traceback or message: its first and last half. A guess at what a person reads."""
 
 MAX_OUTPUT = 262_144
 """Bytes of JSON kept as an output; what is larger belongs into a store of the user's own."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from fastq.db import Connection
 
 TICK = 0.1
-"""Seconds between two looks of the watchdog: how late a timeout can be. 10 a second cost 0.02 % of a core, measured."""
+"""Seconds between two looks of the watchdog: how late a timeout can be. A guess; not measured."""
 
 CANCEL_GRACE = 1.0
 """Seconds that cancelled jobs get to end at a stop before they are handed back regardless."""
@@ -64,7 +64,7 @@ BOOT_FAILED, RECYCLED, BROKEN = 3, 4, 5
 
 PR_SET_PDEATHSIG = 1
 GC_THRESHOLD = 50_000
-"""Container objects made between two young collections: a claim makes thousands that all die young. Measured: 700 costs 9 %."""
+"""Container objects made between two young collections: a claim makes thousands that all die young. A guess; not measured."""
 
 
 @dataclass
