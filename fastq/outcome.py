@@ -34,6 +34,9 @@ MAX_OUTPUT = 262_144
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
+_ESCAPE = re.compile(r"\\(?:u0000|.)")
+"""An escape in JSON, taken whole: the backslash of an escaped backslash begins none."""
+
 
 class Output(msgspec.Struct, frozen=True):
     """A value that the worker returned, as JSON."""
@@ -64,7 +67,7 @@ def of_value(value: object) -> tuple[object, str | None]:
         return None, f"{type(value).__qualname__} is no JSON value: {error}"
     if len(encoded) > MAX_OUTPUT:
         return None, f"{len(encoded)} bytes of JSON, {MAX_OUTPUT} are kept at most"
-    return Output(clean(encoded.decode()).replace("\\u0000", "\\ufffd")), None
+    return Output(_without_nul(clean(encoded.decode()))), None
 
 
 def of_error(job: Job[Any], error: BaseException) -> Failed:
@@ -121,6 +124,13 @@ def _capped(text: str) -> str:
 def clean(text: str) -> str:
     """Return the text without what Postgres cannot store: NUL and lone surrogates."""
     return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
+
+
+def _without_nul(json: str) -> str:
+    """Return JSON whose texts hold U+FFFD instead of NUL, which jsonb cannot store."""
+    if "\\u0000" not in json:
+        return json
+    return _ESCAPE.sub(lambda escape: "\\ufffd" if escape[0] == "\\u0000" else escape[0], json)
 
 
 def _without_ours(error: BaseException) -> Any:

@@ -245,7 +245,8 @@ class Producer:
         """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""
         jobs, bad, unknown = decode(claimed, self._workers)
         for job in bad:
-            error = job.outcome
+            error: Any = job.outcome
+            error.position = None  # its row in our claim; to whoever reads this the job's id says which
             emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, error=error)
             job.outcome = failed(job, f"ArgsError: {error}")
         for job in unknown:

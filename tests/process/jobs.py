@@ -70,7 +70,7 @@ class OutcomeWorker(Worker[Outcome]):
         if what == "snooze" and job.created_at.timestamp() > time.time() - 0.1:
             return Snooze(0.1)
         returned = {"value": {"sum": 3}, "set": {datetime(2026, 1, 1, tzinfo=UTC)}, "no json": object(), "nul": "a\0b"}
-        returned |= {"cancel": Cancel("not needed"), "large": "x" * 300_000}
+        returned |= {"cancel": Cancel("not needed"), "large": "x" * 300_000, "escape": "\\u0000 \0"}
         raised = {"system exit": SystemExit(3), "interrupt": KeyboardInterrupt(), "generator exit": GeneratorExit()}
         if what in raised:
             raise raised[what]

@@ -54,6 +54,7 @@ def test_what_is_returned_becomes_the_output_if_it_is_json(run, supervisor):
     assert run("value", "completed").output == {"sum": 3}
     assert run("set", "completed").output == ["2026-01-01T00:00:00Z"]
     assert run("nul", "completed").output == "a\ufffdb"
+    assert run("escape", "completed").output == "\\u0000 \ufffd"  # six characters that only look like an escape, and NUL
     assert run("no json", "completed").output is None
     assert run("large", "completed").output is None
     assert supervisor.said.count("output.dropped") == 2
@@ -141,6 +142,7 @@ def test_args_that_do_not_decode_fail_their_job_alone_and_name_the_field(run, jo
     for error, field in zip(errors, ["words[1]", "seconds", "what"], strict=False):
         assert f"'{field}'" in error
         assert error.startswith("ArgsError: args of kind '")
+        assert "position" not in error  # a row of a claim that nobody else sees
     assert {jobs.fate(id_).attempt for id_ in bad} == {1}
     assert {line.id for line in jobs.told("start")} & {*before, *bad, *after} == {*before, *after}
 
