@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import tempfile
 import threading
 import time
@@ -14,6 +13,7 @@ import psycopg
 import pytest
 
 from fastq import embedded
+from fastq.bench.cost import tree
 from fastq.migrate import migrate
 from tests.helpers import wait_for
 from tests.process.conftest import APP, SESSIONS, Jobs, Supervisor
@@ -160,8 +160,7 @@ def test_a_server_that_freezes_is_noticed_and_work_goes_on_when_it_thaws(own_ser
     supervisor = start(statement_timeout=0.5, process_ttl=30)
     ids = fill(jobs, 3_000)
     jobs.wait_until_told("end", times=100)
-    pids = [postmaster(own_server)]
-    pids += [int(pid) for pid in subprocess.check_output(["pgrep", "-P", str(pids[0])], text=True).split()]
+    pids = tree(postmaster(own_server))
 
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
