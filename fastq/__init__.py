@@ -14,6 +14,8 @@ from fastq.config import Config
 from fastq.enqueue import Enqueue
 from fastq.errors import FastqError
 from fastq.job import Cancel, Job, Snooze
+from fastq.periodic import Backfill
+from fastq.schedule import Cron, Every
 from fastq.worker import Registry, Worker
 
 if TYPE_CHECKING:
@@ -23,10 +25,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Args",
     "AsyncClient",
+    "Backfill",
     "Cancel",
     "Client",
     "Config",
+    "Cron",
     "Enqueue",
+    "Every",
     "FastqError",
     "Job",
     "Kind",

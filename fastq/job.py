@@ -26,6 +26,7 @@ B = TypeVar("B")
 
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY = 1  # first of four: what is less urgent says so itself
+TICK_TAG = "tick:"  # of a periodic job: its tick in ISO 8601, put there by sql/periodic_enqueue.sql
 DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks
 
 
@@ -148,6 +149,15 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     def tags(self) -> tuple[str, ...]:
         """Give the job's tags."""
         return self.batch.tags(self.row)
+
+    @property
+    def tick(self) -> datetime | None:
+        """Give the time for which a periodic job was enqueued, in UTC; None for any other job."""
+        tick = next((tag.removeprefix(TICK_TAG) for tag in self.tags if tag.startswith(TICK_TAG)), None)
+        try:
+            return datetime.fromisoformat(tick) if tick is not None else None
+        except ValueError:  # a tag of the user's own that begins like ours
+            return None
 
 
 class _Alone:

@@ -13,17 +13,28 @@ A registry does not scan packages and imports nothing: a worker is known when it
 """
 
 import inspect
+import re
+import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack, get_args, get_origin, overload
 
-from fastq.args import Kind, check_max_attempts, check_priority, check_queue, kind_of_type
+from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, kind_of_type
 from fastq.errors import FastqError, RegistryError
 from fastq.job import Job
+from fastq.periodic import PeriodicJob, PeriodicOptions
 from fastq.retry import default_delay
+from fastq.schedule import Schedule
+
+if TYPE_CHECKING:
+    from fastq.singleton import Singleton
 
 A = TypeVar("A")
 W = TypeVar("W", bound="Worker[Any]")
+S = TypeVar("S", bound="Callable[[Singleton], object]")
+
+SINGLETON_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-]{0,126}")
+"""No blanks: the name is part of a notification and of a line to a process."""
 
 DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that hangs must not keep its slot for long
 
@@ -62,6 +73,10 @@ class Registry:
     def __init__(self) -> None:
         self._workers: dict[str, Worker[Any]] = {}
         self.workers: Mapping[str, Worker[Any]] = MappingProxyType(self._workers)
+        self._singletons: dict[str, Callable[[Singleton], object]] = {}
+        self.singletons: Mapping[str, Callable[[Singleton], object]] = MappingProxyType(self._singletons)
+        self._periodics: dict[str, PeriodicJob] = {}
+        self.periodics: Mapping[str, PeriodicJob] = MappingProxyType(self._periodics)
 
     @overload
     def register(self, worker: type[W]) -> type[W]: ...
@@ -86,6 +101,48 @@ class Registry:
         made.is_async = inspect.iscoroutinefunction(made.work)
         self._workers[kind.name] = made
         return worker
+
+    @overload
+    def periodic(self, name: str, schedule: Schedule, args: Args, **options: Unpack[PeriodicOptions]) -> None: ...
+    @overload
+    def periodic(self, name: str, schedule: Schedule, args: A, *, kind: Kind[A], **options: Unpack[PeriodicOptions]) -> None: ...
+    def periodic(
+        self, name: str, schedule: Schedule, args: Any, *, kind: Kind[Any] | None = None, **options: Unpack[PeriodicOptions]
+    ) -> None:
+        """Have a job enqueued at each tick of a schedule, once in the whole cluster, for as long as a process declares it.
+
+        `missed` says what becomes of ticks that nobody was there for: "once" (the last of them), "skip", or `Backfill(10)`;
+        `run_on_start` enqueues one when the definition is new or has changed. The others are those of `enqueue`.
+        """
+        caller = sys._getframe(1)  # noqa: SLF001 - where the definition stands, for the message that there are two
+        made = PeriodicJob(name, schedule, args, kind, options, f"{caller.f_globals.get('__name__')}, line {caller.f_lineno}")
+        known = self._periodics.get(made.name)
+        if known is not None:
+            raise RegistryError(
+                f"periodic job '{made.name}' is defined twice: {known.place} and {made.place}; rename or remove one"
+            )
+        self._periodics[made.name] = made
+
+    def singleton(self, name: str) -> Callable[[S], S]:
+        """Have a function run on one process of the cluster at a time, for as long as that lives: as a decorator of it.
+
+        It gets a Singleton, may be `async def`, and returns when that says `stopping`; see docs/singletons.md.
+        """
+        given: Any = name
+        if not isinstance(given, str) or not SINGLETON_NAME.fullmatch(given):
+            raise RegistryError(f'singleton: expected a name like "projection:orders", got {name!r}')
+
+        def declare(function: S) -> S:
+            known = self._singletons.get(name)
+            if known is not None:
+                raise RegistryError(
+                    f"singleton '{name}' is defined twice: {_place(known)} and {_place(function)}; rename or remove one"
+                )
+            _check_singleton(name, function)
+            self._singletons[name] = function
+            return function
+
+        return declare
 
     def __repr__(self) -> str:
         """List the kinds."""
@@ -152,6 +209,22 @@ def _check_work(worker: Worker[Any]) -> None:
         raise RegistryError(f"{_place(cls)}.work has a yield in it, so calling it would run nothing; return instead")
 
 
+def _check_singleton(name: str, function: object) -> None:
+    """Refuse what could not be called with a handle, or whose body would not run when it is."""
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        raise RegistryError(f"singleton '{name}': expected a function, got {function!r}")
+    signature = inspect.signature(function)
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise RegistryError(
+            f"singleton '{name}': {_place(function)} is called with a Singleton and nothing else, but takes {signature} "
+            f"({error}); write: def {function.__name__}(singleton: Singleton) -> None"
+        ) from error
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise RegistryError(f"singleton '{name}': {_place(function)} has a yield in it, so calling it would run nothing")
+
+
 def _settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
     """Check the worker's options and give the kind those that it leaves open."""
     cls = type(worker)
@@ -179,8 +252,8 @@ def _settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
         setattr(kind, name, value)
 
 
-def _place(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+def _place(of: Any) -> str:
+    return f"{of.__module__}.{of.__qualname__}"
 
 
 def _name(of: Any) -> str:

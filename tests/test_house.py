@@ -17,12 +17,12 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 LAYERS = (
     "errors config job retry",
     (
-        "codec _codec_py _codec_c args args_json args_faults worker board claimed lane outcome "
+        "codec _codec_py _codec_c args args_json args_faults schedule periodic worker board claimed lane outcome "
         "db events log enqueue wake pool adapters"
     ),
     (
-        "client client_async producer executor loop watchdog completer cursor listener registrar lease maintainer "
-        "migrate partitions embedded app admin"
+        "client client_async producer executor loop watchdog completer cursor listener registrar lease lease_memory elector term "
+        "chores periodic_store maintainer singleton singletons migrate partitions embedded app admin admin_periodic"
     ),
     "process children nursery supervisor",
     "cli bench testing __init__ __main__",

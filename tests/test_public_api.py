@@ -8,7 +8,7 @@ import pytest
 import fastq
 
 PUBLIC = {
-    "Args", "AsyncClient", "Cancel", "Client", "Config", "Enqueue", "FastqError",
+    "Args", "AsyncClient", "Backfill", "Cancel", "Client", "Config", "Cron", "Enqueue", "Every", "FastqError",
     "Job", "Kind", "Registry", "Snooze", "Worker", "kind",
 }  # fmt: skip
 
