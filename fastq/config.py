@@ -16,6 +16,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, cast
 
 from fastq.errors import ConfigError
+from fastq.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +35,10 @@ def _seconds(low: float, high: float = 86_400.0) -> tuple[Callable[[str], float]
         return value
 
     return parse, f"seconds, {low:g} to {high:g}"
+
+
+def _number(low: float, high: float) -> tuple[Callable[[str], float], str]:
+    return _seconds(low, high)[0], f"a number, {low:g} to {high:g}"
 
 
 def _whole(low: int, high: int) -> tuple[Callable[[str], int], str]:
@@ -134,6 +139,21 @@ class Config:
     )
     archive: bool = _setting(True, _flag(), "keep a row of each completed job", "history is what people look for first")
     archive_days: int = _setting(7, _whole(1, 3_650), "days to keep finished jobs", "long enough to look into last weekend")
+    keep: str = _setting(
+        "",
+        (lambda text: Retention.parse(text) and text, "such as completed=1,discarded=30,emails:completed=0.5"),
+        "days to keep finished jobs of a state, a queue, or queue:state, where they differ",
+        "the same for all",
+    )
+    once_days: float = _setting(
+        30.0, _number(0.01, 3_650), "days to remember what Singleton.once was asked", "longer than anything is tried again"
+    )
+    reindex_interval: float = _setting(
+        86_400.0, _seconds(0, 31_536_000), "seconds between looks whether an index is worth building anew; 0: never", "daily"
+    )
+    reindex_timeout: float = _setting(
+        600.0, _seconds(1, 86_400), "seconds after which building an index is given up", "it waits for old transactions"
+    )
     poll_interval: float = _setting(
         1.0, _seconds(0.01, 60), "seconds between looks at an idle queue", "bounds what a lost wake-up or a late commit can cost"
     )
@@ -155,7 +175,16 @@ class Config:
     process_ttl: float = _setting(
         15.0, _seconds(1, 3_600), "seconds after the last beat until a host counts as gone", "three beats"
     )
-    lease_ttl: float = _setting(10.0, _seconds(1, 3_600), "seconds that the leader's lease lasts", "three renewals")
+    lease_ttl: float = _setting(
+        10.0, _seconds(1, 3_600), "seconds that a leader's lease lasts", "bounds how long nobody leads when a host is lost"
+    )
+    leader_domain: str = _setting(
+        "default",
+        _name(QUEUE),
+        "the domain that this supervisor's queues are maintained in",
+        "one leader maintains every queue",
+    )
+    lead: bool = _setting(True, _flag(), "stand for leader", "off: only work, and leave leading to others")
     statement_timeout: float = _setting(
         10.0,
         _seconds(0.1, 600),

@@ -21,18 +21,25 @@ from __future__ import annotations
 import functools
 import re
 import socket
+import threading
 import time
+from concurrent.futures import Future
 from importlib import resources
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg_errors
 from psycopg import pq
+from psycopg.rows import tuple_row
 
 from fastq.errors import DatabaseUnavailable as DatabaseUnavailable  # noqa: PLC0414 - who talks to the database catches it with our Error
+from fastq.errors import LeaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from fastq.config import Config
 
 Error = psycopg.Error
 Lost = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -75,8 +82,11 @@ def in_schema(text: str, schema: str) -> str:
 class Connection:
     """One database session. Its owner's thread runs statements; a watchdog's thread may only read `deadline` and `cut()`."""
 
-    def __init__(self, raw: psycopg.Connection[tuple[Any, ...]], schema: str, *, prepare: bool, timeout: float) -> None:
+    def __init__(
+        self, raw: psycopg.Connection[tuple[Any, ...]], schema: str, *, prepare: bool, timeout: float, owned: bool = True
+    ) -> None:
         self.raw = raw
+        self._owned = owned  # False: somebody handed it in, and nobody but him may end it
         self.schema = schema
         self.timeout = timeout
         self.deadline: float | None = None  # written by the owner, read by the watchdog
@@ -92,11 +102,26 @@ class Connection:
         """Run a statement that always answers with one row."""
         return self.run(name, *params)[0]
 
+    def run_within(self, seconds: float, name: str, *params: object) -> list[tuple[Any, ...]]:
+        """Run a statement that is of no use after so many seconds: the connection is cut then, unless somebody handed it in."""
+        if not self._owned:
+            if self.raw.info.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR):
+                raise LeaseError("conn: expected no transaction in progress: the lease would be ours only when it commits")
+            return self.run(name, *params)
+        timer = threading.Timer(seconds, self.cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self.run(name, *params)
+        finally:
+            timer.cancel()
+
     def execute(self, text: str, *params: object) -> list[tuple[Any, ...]]:
         """Run the text of a statement; only for migrations and for statements that DDL must build."""
         self.deadline = time.monotonic() + self.timeout
         try:
-            cursor = self.raw.execute(text, params or None, prepare=self._prepare and bool(params))
+            cursor = psycopg.RawCursor(self.raw, row_factory=tuple_row)  # not that of a connection that was handed in
+            cursor.execute(text, params or None, prepare=self._prepare and bool(params))
             return cursor.fetchall() if cursor.description else []
         finally:
             self.deadline = None
@@ -158,10 +183,21 @@ class Connection:
 
 
 def connect(
-    url: str, *, role: str, schema: str = "fastq", pinned: bool = True, prepare: bool = True, timeout: float = 10.0
+    url: str,
+    *,
+    role: str,
+    schema: str = "fastq",
+    pinned: bool = True,
+    prepare: bool = True,
+    timeout: float = 10.0,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Connection:
-    """Open a session named `fastq ROLE`. `pinned` and `prepare` go off for a pooler that shares sessions between clients."""
-    options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in PINNED_SETTINGS.items())
+    """Open a session named `fastq ROLE`. `pinned` and `prepare` go off for a pooler that shares sessions between clients.
+
+    `settings` are the role's own, over the pinned ones, and like those left out where sessions are shared.
+    """
+    pins = {**PINNED_SETTINGS, **settings}
+    options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in pins.items())
     extra: dict[str, Any] = {"options": options} if pinned else {}
     try:
         raw = psycopg.connect(
@@ -178,6 +214,55 @@ def connect(
     return Connection(raw, schema, prepare=prepare, timeout=timeout)
 
 
+def session(
+    config: Config, url: str, role: str, *, timeout: float | None = None, settings: Mapping[str, str] = MappingProxyType({})
+) -> Connection:
+    """Open a session of the runtime, as the configuration wants it; through a pooler nothing is pinned and nothing prepared."""
+    return connect(
+        url,
+        role=role,
+        schema=config.schema,
+        pinned=not config.poll_only,
+        prepare=not config.poll_only,
+        timeout=config.statement_timeout if timeout is None else timeout,
+        settings=settings,
+    )
+
+
+def session_within(seconds: float, config: Config, url: str, role: str) -> Connection:
+    """Open a session of the runtime, or give it up after so many seconds: a thread does it, whatever it is that blocks."""
+    future: Future[Connection] = Future()
+
+    def work() -> None:
+        try:
+            made = session(config, url, role)
+        except DatabaseUnavailable as error:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+            return
+        if future.set_running_or_notify_cancel():
+            future.set_result(made)
+        else:
+            made.close()  # nobody waits for it any more
+
+    threading.Thread(target=work, name="fastq connecting", daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if not future.cancel():
+            return future.result()  # it came at the last moment
+        raise DatabaseUnavailable(f"no connection within {seconds:.1f} s") from None
+
+
+def adopt(raw: Any, schema: str) -> Connection:
+    """Use a psycopg connection that somebody else made; it must be in autocommit, and stays his to close."""
+    if not isinstance(raw, psycopg.Connection):
+        raise LeaseError(f"conn: expected a psycopg.Connection, got {type(raw).__qualname__}")
+    if not raw.autocommit:
+        raise LeaseError("conn: expected a connection in autocommit, or the lease would change with your transaction only")
+    return Connection(raw, schema, prepare=False, timeout=CONNECT_TIMEOUT, owned=False)
+
+
 def driver() -> dict[str, str]:
     """Name the driver and the client library, for `fastq version`."""
     number = pq.version()
@@ -187,6 +272,11 @@ def driver() -> dict[str, str]:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's text: what logs and one-line messages show."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def serialization_failed(error: BaseException) -> bool:
+    """Tell whether somebody else was first, where a session that we may not pin has a stricter isolation."""
+    return getattr(error, "sqlstate", None) == "40001"
 
 
 def refused_data(error: BaseException) -> bool:

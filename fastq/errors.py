@@ -64,5 +64,9 @@ class DatabaseUnavailable(FastqError):
     """Postgres could not be reached, or the connection was lost and did not come back in time."""
 
 
+class LeaseError(FastqError):
+    """A lease cannot be had as it was asked for: its name, its ttl, its connection, queues that another domain maintains."""
+
+
 class LeaseLost(FastqError):
     """The caller acts for a term that has ended."""

@@ -1,7 +1,8 @@
 """The only LISTEN of a host: a thread of the supervisor that hands each hint on and keeps nothing.
 
 A notification is a hint to look, never a command: any role of the database may send one. Its payload is a queue's name,
-'@due' (a job was scheduled) or '@cancel' (somebody asked for a cancellation). A lost connection is rebuilt; what was
+'@due' (a job was scheduled), '@cancel' (somebody asked for a cancellation), '@periodic' (a periodic job changed) or '@lease NAME'
+(it was released, or its holder asked to resign). A lost connection is rebuilt; what was
 missed meanwhile is covered by one look at everything. With FASTQ_POLL_ONLY there is no listener, and the producers poll.
 """
 
@@ -16,7 +17,7 @@ from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from fastq.config import Config
     from fastq.db import Connection
@@ -50,9 +51,10 @@ class Listener:
         if self._connection is not None:
             self._connection.cut()
 
-    def watched(self) -> Connection | None:
-        """Return the connection, for the watchdog."""
-        return self._connection
+    def watched(self) -> Iterable[Connection]:
+        """Give the connection, for the watchdog."""
+        connection = self._connection
+        return [] if connection is None else [connection]
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import socket
 import threading
 import time
@@ -27,10 +26,11 @@ from fastq import board as words
 from fastq import db
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
+from fastq.lease import identity
 from fastq.outcome import error_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from fastq.board import Board
     from fastq.config import Config
@@ -49,8 +49,10 @@ PAUSE = 0.2
 class Registrar:
     """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
 
-    def __init__(self, config: Config, url: str, board: Board, cancel: Callable[[dict[int, list[int]]], None]) -> None:
-        self.identity = f"{socket.gethostname()[:60]}:{os.getpid()}:{secrets.token_hex(4)}"
+    def __init__(
+        self, config: Config, url: str, board: Board, cancel: Callable[[dict[int, list[int]]], None], declared: Sequence[str] = ()
+    ) -> None:
+        self._declared = list(declared)
         self._config = config
         self._url = url
         self._board = board
@@ -121,16 +123,17 @@ class Registrar:
         """Tell whether it has ended; if not, the leader of another host will make the recoveries that are left."""
         return not self._thread.is_alive()
 
-    def watched(self) -> Connection | None:
-        """Return the connection, for the watchdog."""
-        return self._connection
+    def watched(self) -> Iterable[Connection]:
+        """Give the connection, for the watchdog."""
+        connection = self._connection
+        return [] if connection is None else [connection]
 
     def _run(self) -> None:
         next_beat = 0.0
         while True:
             try:
                 if self._connection is None:
-                    self._connection = self._connect()
+                    self._connection = db.session(self._config, self._url, "registrar")
                 self._recover_all(self._connection)
                 if not self._numbers:
                     self._take_numbers(self._connection)
@@ -164,9 +167,11 @@ class Registrar:
             list(pids),
             list(pids.values()),
             socket.gethostname(),
-            self.identity,
+            identity(),
             ",".join(config.concurrency),
             config.process_ttl,
+            config.leader_domain,
+            self._declared,
         ):
             cancelled.setdefault(number, []).append(id_)
         if cancelled:
@@ -200,17 +205,6 @@ class Registrar:
         if again or ended:
             took = time.monotonic() - began
             emit("jobs.recovered", level=logging.WARNING, pid=pid, again=again, ended=ended, took=round(took, 4))
-
-    def _connect(self) -> Connection:
-        config = self._config
-        return db.connect(
-            self._url,
-            role="registrar",
-            schema=config.schema,
-            pinned=not config.poll_only,
-            prepare=not config.poll_only,
-            timeout=config.statement_timeout,
-        )
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -30,9 +30,11 @@ from fastq.listener import Listener
 from fastq.maintainer import Maintainer
 from fastq.process import BOOT_FAILED, RECYCLED, ring_size
 from fastq.registrar import Registrar
+from fastq.singletons import hinted
 from fastq.watchdog import BEYOND_GRACE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from fastq.config import Config
@@ -62,15 +64,15 @@ TICK = 0.5
 class Supervisor:
     """The supervisor of one host's worker processes for one app."""
 
-    def __init__(self, config: Config, app: str, url: str, app_dir: Path | None = None) -> None:
+    def __init__(self, config: Config, app: str, url: str, app_dir: Path | None = None, declared: Sequence[str] = ()) -> None:
         self._config = config
         self._count = config.process_count
         self._board = Board.make(list(config.concurrency.values()), self._count, ring_size(config))
         tell_nursery(app, str(app_dir or ""))
         self._nursery = Nursery(config, app, app_dir, url, self._board)
-        self._registrar = Registrar(config, url, self._board, self._cancel)
+        self._registrar = Registrar(config, url, self._board, self._cancel, declared)
         self._listener = Listener(config, url, self._wake)
-        self._maintainer = Maintainer(config, url, self._registrar.identity)
+        self._maintainer = Maintainer(config, url)
         self._children: dict[int, Child] = {}  # by place
         self._respawn_at: dict[int, float] = dict.fromkeys(range(self._count), 0.0)  # by place
         self._pauses: dict[int, float] = {}
@@ -157,10 +159,10 @@ class Supervisor:
     def _cut_overdue(self, now: float) -> None:
         """Free a thread of ours from a statement that Postgres, or the network, does not answer."""
         for part in (self._registrar, self._listener, self._maintainer):
-            connection = part.watched()
-            if connection is not None and connection.deadline is not None and now > connection.deadline:
-                emit("connection.cut", level=logging.WARNING, after=connection.timeout)
-                connection.cut()
+            for connection in part.watched():
+                if connection.deadline is not None and now > connection.deadline:
+                    emit("connection.cut", level=logging.WARNING, after=connection.timeout)
+                    connection.cut()
 
     def _buried(self, child: Child) -> None:
         """Handle the death of a child: its jobs first, then its place."""
@@ -209,11 +211,13 @@ class Supervisor:
 
     def _wake(self, hint: str) -> None:
         """Make producers look: a notification came. Called by the listener's thread."""
-        if hint == "@due":
-            self._maintainer.wake()
-            return
         if hint == "@cancel":
             self._registrar.beat_now()
+        if hint.startswith("@"):
+            self._maintainer.hint(hint)
+            lease, first = hinted(hint), self._children.get(0)
+            if lease and first:
+                first.hint(f"lease {lease}")
             return
         for queue, name in enumerate(self._config.concurrency):
             if hint in ("", name):

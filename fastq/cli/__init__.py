@@ -16,7 +16,16 @@ from types import ModuleType
 from typing import NoReturn
 
 from fastq.cli.output import masked, note, out
-from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, MigrationError, OptionError, RegistryError, UnknownKind
+from fastq.errors import (
+    ConfigError,
+    DatabaseUnavailable,
+    FastqError,
+    LeaseError,
+    MigrationError,
+    OptionError,
+    RegistryError,
+    UnknownKind,
+)
 
 OK, FAILED, USAGE, NO_DATABASE, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -27,6 +36,8 @@ COMMANDS = {
     "enqueue": "enqueue a job by hand",
     "jobs": "list, show, retry, cancel and delete jobs",
     "queues": "list, pause and resume queues",
+    "periodic": "list, pause and resume periodic jobs, and run one now",
+    "leader": "show who leads and what the chores did; ask a leader to resign",
     "bench": "measure what fastq does on this machine",
     "version": "show the versions of everything that matters",
     "help": "show the help of a command; `fastq help settings` lists every setting",
@@ -141,5 +152,5 @@ def _failed(error: FastqError) -> int:
         note(f"fastq: {HINT}")
     if isinstance(error, DatabaseUnavailable | MigrationError):
         return NO_DATABASE
-    usage = (ConfigError, OptionError, RegistryError, UnknownKind, ValueError)
+    usage = (ConfigError, LeaseError, OptionError, RegistryError, UnknownKind, ValueError)
     return USAGE if isinstance(error, usage) else FAILED

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastq import admin, app, log
+from fastq import admin, app, log, periodic_store
+from fastq.chores import domains
 from fastq.cli import settings
 from fastq.cli.database import Database, found
 from fastq.cli.output import note, plural, table
@@ -50,12 +51,15 @@ def main(options: argparse.Namespace) -> int:
             migrate(database.url, config.schema)
         connection = admin.connect(config, database.url)
         try:
+            domains.check(connection, config.leader_domain, list(config.concurrency), config.process_ttl)
+            periodic_store.define(connection, registry)
             _introduce(options.target, config, registry, database, connection)
         finally:
             connection.close()
         from fastq.supervisor import Supervisor  # noqa: PLC0415 - not before the errors above had their chance
 
-        return Supervisor(config, options.target, database.url, options.app_dir).run()
+        declared = periodic_store.declared(registry)
+        return Supervisor(config, options.target, database.url, options.app_dir, declared).run()
 
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:

@@ -1,6 +1,10 @@
--- what: frees the lease, if it is still ours.
--- called by: lease, when its supervisor stops. $1 domain, $2 holder, $3 term.
--- index: leader_pkey.
--- locks: the domain's row.
-update fastq.leader set holder = '', expires_at = '-infinity'
-where domain = $1::text and holder = $2::text and term = $3::bigint
+-- what: frees a lease if it is still the caller's in this term, and tells those who wait for it; no row if it was not.
+-- called by: lease. $1 name, $2 holder, $3 term, $4 channel.
+-- index: lease_pkey.
+-- locks: the row.
+with released as (
+    update fastq.lease set holder = '', expires_at = '-infinity'
+    where name = $1::text and holder = $2::text and term = $3::bigint
+    returning name
+)
+select pg_notify($4::text, '@lease ' || name) from released

@@ -1,0 +1,1 @@
+"""What leaders do: each chore in a file of its own, all of them alike (chore.py)."""

@@ -1,0 +1,9 @@
+-- what: all leases, with the seconds until each expires (below 0: it has).
+-- called by: admin (leaders).
+-- index: none: one row per lease.
+-- locks: none.
+select name, holder, term, ttl, acquired_at,
+    case when isfinite(expires_at) then extract(epoch from expires_at - clock_timestamp())::float8 end, queues,
+    coalesce(resign_term = term, false)
+from fastq.lease
+order by name
