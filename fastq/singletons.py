@@ -1,0 +1,312 @@
+"""Run the singletons of an application: each in a thread of its own, while this process holds its lease.
+
+Runs in the worker process of the supervisor's first place; in the others, and where the registry has no singletons, it has no
+thread and no connection. One elector, with one connection, stands for all leases 'singleton:NAME'.
+
+    begins      the elector acquired the lease: the thread calls the function, again AGAIN s after it has returned
+    fails       the function raised: the lease is given up, so that another process may try, and we rest, longer each time
+    is lost     the function is told to return; after FASTQ_TIMEOUT_GRACE an exception is thrown into it (a coroutine is
+                cancelled); after that time once more the process is recycled: Python cannot end a thread
+    stops       (the process) the function is told to return, has FASTQ_SHUTDOWN_TIMEOUT to do so, and then the lease is released
+
+Invariants:
+- A function never runs twice at once in this process: a new term waits for the end of the old one's run.
+- At a stop, a lease is released when its function has returned, never before; of one that does not return it runs out by itself.
+
+It deliberately looks at no clock on its own: what is overdue is found by `tick`, which the watchdog's thread calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import inspect
+import logging
+import re
+import threading
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from fastq import outcome
+from fastq.elector import REST, Candidacy, Elector
+from fastq.errors import LeaseLost
+from fastq.events import emit
+from fastq.lease import boottime
+from fastq.singleton import Notice, Session, Singleton, SingletonStopped
+from fastq.worker import SINGLETON_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from fastq.config import Config
+    from fastq.db import Connection
+    from fastq.elector import Trust
+    from fastq.lease import Fence
+
+AGAIN = 1.0
+"""Seconds until a function that has returned is called again: one that does a batch and returns polls at this pace."""
+
+FIRST_REST, LONGEST_REST = 1.0, 30.0
+"""Seconds that a lease is left to others after the function raised, doubling; a run of the longest begins anew with the first."""
+
+RELEASE_WAIT = 2.0
+"""Seconds that the last releases get at the end of the process: one attempt and its repetition; then the leases run out."""
+
+LEASE = "singleton:"
+HINT = re.compile(rf"@lease ({LEASE}{SINGLETON_NAME.pattern})")
+
+_throw_into = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_throw_into.argtypes = (ctypes.c_ulong, ctypes.py_object)
+
+
+def hinted(payload: str) -> str | None:
+    """Return the lease that a notification hints at, if it is a singleton's; anybody may have sent it, so it is checked."""
+    found = HINT.fullmatch(payload)
+    return found[1] if found else None
+
+
+class Turn:
+    """One term of one singleton in this process."""
+
+    def __init__(self, handle: Singleton, notice: Notice) -> None:
+        self.handle = handle
+        self.notice = notice
+        self.thrown_at: float | None = None  # boottime; written by the main thread
+
+
+class Runner:
+    """One singleton. `begin` and `end` belong to the elector's thread, `tick` and `stop` to the main one, `_run` to its own."""
+
+    def __init__(self, name: str, function: Callable[[Singleton], Any], config: Config, url: str) -> None:
+        self.candidacy = Candidacy(LEASE + name, self.begin, self.end)
+        self.session = Session(config, url)
+        self.stuck = False  # written by the main thread
+        self.elector: Elector | None = None  # set before anything begins
+        self._name = name
+        self._function = function
+        self._is_async = inspect.iscoroutinefunction(function)
+        self._config = config
+        self._rest = 0.0  # seconds, after the last failure
+        self._stopping = False  # under the lock, like _turn
+        self._turn: Turn | None = None  # from the beginning of the term to the end of its run
+        self._lock = threading.Lock()
+        self._wakeup = threading.Event()
+        self._inside: Turn | None = None  # written by the thread: the function runs, for that turn
+        self._aimed: Turn | None = None  # written by the main thread: an exception is on its way for that turn ...
+        self._thrown = False  # ... and has been set off
+        self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None  # written by the thread
+        self.thread = threading.Thread(target=self._live, name=f"fastq singleton {name}", daemon=True)
+
+    @property
+    def working(self) -> bool:
+        """Tell whether its run is still to be waited for."""
+        return self._turn is not None and not self.stuck
+
+    def begin(self, fence: Fence, trust: Trust) -> None:
+        """Run the function from now on."""
+        notice = Notice(trust)
+        self.candidacy.rest = REST
+        with self._lock:
+            if not self._stopping:
+                self._turn = Turn(Singleton(self._name, fence, notice, self.session), notice)
+        if self._stopping:
+            self._resign(fence)
+        self._wakeup.set()
+
+    def end(self, fence: Fence, reason: str) -> None:
+        """Tell the function of that term to return."""
+        for turn in {self._turn, self._inside}:
+            if turn is not None and turn.handle.fence == fence:
+                turn.notice.give(reason)
+
+    def stop(self) -> None:
+        """Tell the function to return, and begin no more."""
+        with self._lock:
+            self._stopping = True
+            turn = self._turn
+        if turn is not None:
+            turn.notice.give("stop")
+
+    def tick(self) -> None:
+        """Interrupt a function that should have returned, or give it up."""
+        turn = self._inside
+        if turn is None or self.stuck or not turn.notice.given():
+            return
+        stops, now = turn.notice.reason == "stop", boottime()
+        limit = self._config.shutdown_timeout if stops else self._config.timeout_grace
+        if turn.thrown_at is None:
+            if now - turn.notice.at >= limit:
+                turn.thrown_at = now
+                emit("singleton.interrupted", level=logging.WARNING, singleton=self._name, term=turn.handle.term, after=limit)
+                self._throw(turn)
+        elif now - turn.thrown_at >= self._config.timeout_grace:
+            self.stuck = True
+            emit("singleton.stuck", level=logging.ERROR, singleton=self._name, term=turn.handle.term)
+
+    def _throw(self, turn: Turn) -> None:
+        """Set off an exception in the function, if it still runs; as watchdog.py does, and for the same reasons."""
+        if self._is_async:
+            if self._task is not None:
+                loop, task = self._task
+                try:
+                    loop.call_soon_threadsafe(task.cancel, "told to end")
+                except RuntimeError:
+                    return  # the loop has just been closed
+            return
+        self._aimed = turn
+        if self._inside is turn and self.thread.ident is not None:
+            _throw_into(ctypes.c_ulong(self.thread.ident), SingletonStopped)
+            self._thrown = True
+        else:
+            self._aimed = None
+
+    def _live(self) -> None:
+        while True:
+            self._wakeup.wait()
+            self._wakeup.clear()
+            while (turn := self._turn) is not None:
+                self._serve(turn)
+                with self._lock:
+                    if self._turn is turn:
+                        self._turn = None
+                if turn.notice.reason == "stop":
+                    self._resign(turn.handle.fence)
+
+    def _serve(self, turn: Turn) -> None:
+        """Call the function until its term ends."""
+        term = turn.handle.term
+        emit("singleton.started", singleton=self._name, term=term)
+        while not turn.notice.given():
+            began = boottime()
+            error = self._run(turn)
+            if error is not None:
+                self._failed(turn, error, boottime() - began)
+            error = None  # its traceback keeps all that the function held alive
+            turn.notice.wait(AGAIN)
+        self.session.close()
+        emit("singleton.ended", singleton=self._name, term=term, reason=turn.notice.reason)
+
+    def _failed(self, turn: Turn, error: BaseException, lasted: float) -> None:
+        """Tell of a function that raised, and give the lease up; what it raises because it is to end is no failure."""
+        told = turn.notice.given()
+        if told and isinstance(error, SingletonStopped | LeaseLost | asyncio.CancelledError):
+            return
+        trace = "".join(traceback.format_exception(error))
+        fields = {"singleton": self._name, "term": turn.handle.term, "error": outcome.told(error), "traceback": trace}
+        emit("singleton.failed", level=logging.ERROR, **fields)
+        if not told:
+            doubled = FIRST_REST if lasted >= LONGEST_REST else self._rest * 2
+            self._rest = self.candidacy.rest = min(max(doubled, FIRST_REST), LONGEST_REST)
+            turn.notice.give("failed")
+            self._resign(turn.handle.fence)
+
+    def _run(self, turn: Turn) -> BaseException | None:
+        """Call the function once; return what it raised. What is thrown into it can land on either side of its end."""
+        error: BaseException | None = None
+        try:
+            self._inside = turn
+            try:
+                self._call(turn.handle)
+            except BaseException as raised:  # noqa: BLE001 - SystemExit in a function must not end the thread either
+                error = raised
+            self._inside = None
+            if self._aimed is turn:
+                self._absorb()
+        except SingletonStopped as raised:
+            self._inside = None
+            error = raised if error is None else error
+            self._absorb()
+        return error
+
+    def _call(self, handle: Singleton) -> None:
+        if not self._is_async:
+            self._function(handle)
+            return
+        try:
+            asyncio.run(self._main(handle))
+        finally:
+            self._task = None
+
+    async def _main(self, handle: Singleton) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._task = (asyncio.get_running_loop(), task)
+        await self._function(handle)
+
+    def _absorb(self) -> None:
+        """Stay until the exception has landed here, or was withdrawn because the function had returned."""
+        try:
+            while self._aimed is not None and not self._thrown:
+                time.sleep(0.0005)
+            for _ in range(1000):  # a thrown exception is raised at one of the next jumps backwards
+                pass
+        except SingletonStopped:
+            pass
+        self._aimed, self._thrown = None, False
+
+    def _resign(self, fence: Fence) -> None:
+        if self.elector is not None:
+            self.elector.resign(fence)
+
+
+class Singletons:
+    """All singletons of one process; with none of them every method does nothing."""
+
+    def __init__(self, config: Config, url: str, functions: Mapping[str, Callable[[Singleton], Any]]) -> None:
+        self._runners = [Runner(name, function, config, url) for name, function in functions.items()]
+        self._stopping = False
+        self._elector: Elector | None = None
+        if self._runners:
+            self._elector = Elector(config, url, [runner.candidacy for runner in self._runners], role="singleton")
+
+    def start(self) -> None:
+        """Stand for the leases."""
+        if self._elector is None:
+            return
+        for runner in self._runners:
+            runner.elector = self._elector
+            runner.thread.start()
+        self._elector.start()
+
+    def hint(self, name: str) -> None:
+        """Look at a lease now."""
+        if self._elector is not None:
+            self._elector.hint(name)
+
+    def tick(self) -> None:
+        """Look for functions that should have returned."""
+        for runner in self._runners:
+            runner.tick()
+        if self._stopping and self._elector is not None and not any(runner.working or runner.stuck for runner in self._runners):
+            self._elector.stop()
+
+    def stop(self) -> None:
+        """Tell all functions to return; each lease is released when its own has."""
+        self._stopping = True
+        for runner in self._runners:
+            runner.stop()
+        self.tick()
+
+    @property
+    def working(self) -> bool:
+        """Tell whether a function still runs that may return."""
+        return any(runner.working for runner in self._runners)
+
+    @property
+    def stuck(self) -> int:
+        """Count the functions that did not return whatever was done: the process is to be recycled."""
+        return sum(runner.stuck for runner in self._runners)
+
+    def watched(self) -> Iterable[Connection]:
+        """Give the connections, for the watchdog; the elector's statements have deadlines of their own."""
+        return [connection for runner in self._runners if (connection := runner.session.connection) is not None]
+
+    def finish(self) -> None:
+        """Wait until the leases are released. A function that still runs keeps its lease: that runs out after our end."""
+        if self._elector is None or self.working or self.stuck:
+            return
+        self._elector.stop()
+        deadline = time.monotonic() + RELEASE_WAIT
+        while not self._elector.ended and time.monotonic() < deadline:
+            time.sleep(0.005)

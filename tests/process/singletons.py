@@ -1,0 +1,52 @@
+"""The application of the tests of singletons: they tell what they do as jobs do, and ask `once` for one item after the other.
+
+In the witness's lines a singleton's name stands for the queue and its term for the job.
+"""
+
+import os
+import time
+
+from fastq import Registry
+from fastq.errors import LeaseLost
+from fastq.singleton import Singleton
+from tests.process.jobs import WITNESS
+
+registry = Registry()
+
+
+def tell(singleton: Singleton, what: str) -> None:
+    """Append a line for the test."""
+    os.write(WITNESS, f"{time.monotonic_ns()} {os.getpid()} {singleton.name} {singleton.term} 0 {what}\n".encode())
+
+
+@registry.singleton("projection:orders")
+def project(singleton: Singleton) -> None:
+    tell(singleton, "start")
+    number = 0
+    try:
+        while not singleton.wait(0.02):
+            number += 1
+            tell(singleton, f"{'acted' if singleton.once(f'{singleton.term}-{number}') else 'again'}")
+        try:
+            singleton.once("one more")
+        except LeaseLost:
+            tell(singleton, "refused")
+    finally:
+        tell(singleton, "end")
+
+
+@registry.singleton("mails")
+async def send(singleton: Singleton) -> None:
+    tell(singleton, "start")
+    assert await singleton.wait_async(60)
+    tell(singleton, "end")
+
+
+@registry.singleton("stubborn")
+def stubborn(singleton: Singleton) -> None:
+    tell(singleton, "start")
+    while True:
+        try:
+            time.sleep(0.01)
+        except BaseException:  # noqa: BLE001 - what users write
+            tell(singleton, "swallowed")
