@@ -21,6 +21,8 @@ from fastq.worker import Registry, Worker
 if TYPE_CHECKING:
     from fastq.client import Client
     from fastq.client_async import AsyncClient
+    from fastq.lease import Lease
+    from fastq.singleton import Singleton
 
 __all__ = [
     "Args",
@@ -35,17 +37,24 @@ __all__ = [
     "FastqError",
     "Job",
     "Kind",
+    "Lease",
     "Registry",
+    "Singleton",
     "Snooze",
     "Worker",
     "kind",
 ]
 
-_LATE = {"Client": "fastq.client", "AsyncClient": "fastq.client_async"}
+_LATE = {
+    "Client": "fastq.client",
+    "AsyncClient": "fastq.client_async",
+    "Lease": "fastq.lease",
+    "Singleton": "fastq.singleton",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a client when it is asked for: psycopg and its pool take three times as long as all the rest."""
+    """Import what needs the database when it is asked for: psycopg and its pool take three times as long as all the rest."""
     if name not in _LATE:
         raise AttributeError(f"module 'fastq' has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)

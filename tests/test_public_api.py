@@ -9,7 +9,7 @@ import fastq
 
 PUBLIC = {
     "Args", "AsyncClient", "Backfill", "Cancel", "Client", "Config", "Cron", "Enqueue", "Every", "FastqError",
-    "Job", "Kind", "Registry", "Snooze", "Worker", "kind",
+    "Job", "Kind", "Lease", "Registry", "Singleton", "Snooze", "Worker", "kind",
 }  # fmt: skip
 
 
@@ -23,7 +23,7 @@ def test_every_public_name_is_there_and_documented(name):
     assert (getattr(fastq, name).__doc__ or "").strip()
 
 
-def test_a_star_import_brings_the_clients_too():
+def test_a_star_import_brings_what_is_imported_late_too():
     names = {}
     exec("from fastq import *", names)
 
