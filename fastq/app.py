@@ -119,7 +119,7 @@ def _registry(module: ModuleType, attribute: str) -> Registry:
     found = getattr(module, attribute)
     if not isinstance(found, Registry):
         raise RegistryError(f"{module.__name__}:{attribute} is {_kind_of(found)} and no Registry{listed}")
-    if not found.workers:
+    if not found.workers and not found.singletons:
         raise RegistryError(
             f"{module.__name__}:{attribute} has no workers; write @{attribute}.register above them, "
             f"and import their modules in {module.__file__}"

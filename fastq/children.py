@@ -11,6 +11,7 @@ is a `Seat`, sent once, by us, to our own fork server. A child's death is seen a
 from __future__ import annotations
 
 import os
+import select
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -79,6 +80,13 @@ class Child:
             os.write(self._control, line.encode() + b"\n")
         except OSError:
             return  # it has ended; its sentinel tells
+
+    def hint(self, line: str) -> None:
+        """Send a line that may as well be lost, unless it would have to wait: anybody may cause any number of them."""
+        poller = select.poll()
+        poller.register(self._control, select.POLLOUT)
+        if poller.poll(0):
+            self.tell(line)
 
     def kill(self, reason: str) -> None:
         """End it at once, for this reason. Its pid is ours until it was reaped, so nobody else can be hit."""

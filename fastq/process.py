@@ -4,8 +4,8 @@ Runs in a child of the fork server. The main thread is the watchdog: it listens 
 decides how the process ends; the work is done by the other threads. The child inherits no connection and no thread.
 
 Ends:
-    stop         stop claiming; hand back what has not started; let running jobs end until FASTQ_SHUTDOWN_TIMEOUT, then cancel
-                 them and hand them back; write what has completed; exit 0
+    stop         stop claiming; hand back what has not started; let running jobs and singletons end until
+                 FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write what has completed; exit 0
     kill         hand everything back at once, exit within a second
     recycle      a thread had to be given up: stop as above, but wait for the other jobs however long they have; exit RECYCLED
     alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
@@ -42,6 +42,7 @@ from fastq.executor import Executor
 from fastq.lane import Lane, Outbox
 from fastq.loop import Loop
 from fastq.producer import Feed, Producer
+from fastq.singletons import Singletons
 from fastq.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ class Process:
         self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
         self.watchdog = Watchdog(self.executors, self.loop, self.outbox, config.timeout_grace)
+        self.singletons = Singletons(config, seat.url, registry.singletons if seat.place == 0 else {})
         self._failed = threading.Event()
         self._stop_read, self._stop_write = os.pipe()
 
@@ -175,6 +177,7 @@ class Process:
         if self.loop:
             self.loop.thread.start()
         self.producer.thread.start()
+        self.singletons.start()
         return self._watch()
 
     def _watch(self) -> int:
@@ -194,22 +197,30 @@ class Process:
                 if b"kill" in complete:  # it may have come together with the stop before it
                     return self._kill()
                 for line in complete:
-                    word, *numbers = line.decode().split()
-                    if word == "stop":
+                    if line == b"stop":
                         return self._stop(0)
-                    self.watchdog.cancel({int(number) for number in numbers})
+                    self._obey(*line.decode().split())
             self._tick()
             if self._failed.is_set():
                 return BROKEN
-            if self.watchdog.given_up:
-                emit("process.recycles", number=self.seat.number, threads=self.watchdog.given_up)
+            if stuck := self.watchdog.given_up + self.singletons.stuck:
+                emit("process.recycles", number=self.seat.number, threads=stuck)
                 return self._stop(RECYCLED)
             if time.monotonic() - title_at > 1.0:
                 title_at = time.monotonic()
                 self._show_title()
 
+    def _obey(self, word: str, *given: str) -> None:
+        """Do what a line of the supervisor says: `lease NAME`, `cancel ID ...`."""
+        if word == "lease":
+            self.singletons.hint(*given)
+        else:
+            self.watchdog.cancel({int(number) for number in given})
+
     def _tick(self) -> None:
-        overdue = self.watchdog.tick([part.connection for part in (self.producer, self.completer) if part.connection is not None])
+        connections = [part.connection for part in (self.producer, self.completer) if part.connection is not None]
+        overdue = self.watchdog.tick([*connections, *self.singletons.watched()])
+        self.singletons.tick()
         self.desk[board.KILL_AFTER] = int(overdue * 1e9) if overdue else 0
         self.desk[board.TICKED] = time.monotonic_ns()
 
@@ -217,6 +228,7 @@ class Process:
         """Take the process down in order; see the module's text."""
         config = self.config
         self._title("stopping")
+        self.singletons.stop()
         self.producer.stopping = True
         self.producer.wake()
         self._join(self.producer.thread, config.statement_timeout + 1)
@@ -230,12 +242,14 @@ class Process:
             self.watchdog.cancel_all()
             self._await_jobs(CANCEL_GRACE)
             self._hand_back(self.watchdog.held())
+        self.singletons.finish()
         self.completer.finish(time.monotonic() + FLUSH_TIMEOUT)
         self._join(self.completer.thread, FLUSH_TIMEOUT + config.statement_timeout)
         return code if not self.completer.unwritten else BROKEN
 
     def _kill(self) -> int:
         """Hand everything back and leave; what the completer has under way it may finish."""
+        self.singletons.stop()
         self.producer.stopping = True
         jobs = [job for feed in self.feeds for lane in feed.lanes for job in lane.drain()]
         self._hand_back(jobs + self.watchdog.held())
@@ -253,14 +267,14 @@ class Process:
                 lines = os.read(self.seat.control_fd, 65_536)
                 if not lines:
                     _exit(BROKEN)
-                if b"kill" in lines:
+                if b"kill" in lines.split(b"\n"):
                     _exit(self._kill())
             self._tick()
 
     def _working(self) -> bool:
-        """Tell whether an executor may still put something into the outbox; `current` is cleared before that."""
+        """Tell whether an executor may still put something into the outbox (`current` is cleared before), or a singleton runs."""
         alive = any(executor.thread.is_alive() and not executor.abandoned for executor in self.executors)
-        return alive or (self.loop is not None and self.loop.working())
+        return alive or (self.loop is not None and self.loop.working()) or self.singletons.working
 
     def _hand_back(self, jobs: list[Any]) -> None:
         """Release jobs without charge; if the database cannot be reached the supervisor does it after our end."""
