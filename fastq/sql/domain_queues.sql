@@ -2,7 +2,7 @@
 -- called by: domains (the leader of a named domain). $1-$3 fence, $4 domain, $5 the leader's own queues.
 -- index: lease_pkey; process has as many rows as there are worker processes.
 -- locks: the lease's row, for key share; it is updated only when the queues have changed.
-with leading as (
+with held as (
     select from fastq.lease
     where name = $1::text and holder = $2::text and term = $3::bigint and expires_at > clock_timestamp()
     for key share
@@ -18,7 +18,7 @@ with leading as (
     update fastq.lease
     set queues = worked.queues
     from worked
-    where exists (select from leading) and lease.name = $1::text and lease.queues is distinct from worked.queues
+    where exists (select from held) and lease.name = $1::text and lease.queues is distinct from worked.queues
     returning 1
 )
-select (select count(*) from leading), worked.queues, (select count(*) from noted) from worked
+select (select count(*) from held), worked.queues, (select count(*) from noted) from worked
