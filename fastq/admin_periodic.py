@@ -1,0 +1,77 @@
+"""What an operator does with periodic jobs: look at them, pause and resume one, enqueue one now.
+
+Plain functions over a connection of the caller's (`admin.connect` makes one), values in and values out. Each change is one
+statement, and the leader is told by a notification; without it it finds out within seconds.
+
+It deliberately changes no definition: those are the application's, and its next start would write them again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastq.errors import FastqError
+from fastq.periodic import check_name
+from fastq.schedule import schedule_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fastq.db import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodicRow:
+    """One periodic job as the database has it."""
+
+    name: str
+    schedule: str
+    tz: str
+    queue: str
+    kind: str
+    missed: str
+    backfill: int
+    last_tick: datetime | None
+    next_tick: datetime | None
+    paused_at: datetime | None
+    definitions: int  # how many different ones living processes declare; 0: none does, so it does not tick
+    error: str | None
+
+    @property
+    def state(self) -> str:
+        """Say in a word whether it ticks."""
+        return "paused" if self.paused_at else "on" if self.definitions else "undeclared"
+
+
+def list_periodic(connection: Connection) -> list[PeriodicRow]:
+    """Return all periodic jobs by name."""
+    return [PeriodicRow(*row) for row in connection.run("periodic_list", None)]
+
+
+def find_periodic(connection: Connection, name: str) -> PeriodicRow:
+    """Return one, or raise FastqError that names the nearest way to find out."""
+    rows = connection.run("periodic_list", check_name(name))
+    if not rows:
+        raise FastqError(f"there is no periodic job '{name}'; fastq periodic list shows them")
+    return PeriodicRow(*rows[0])
+
+
+def pause_periodic(connection: Connection, name: str) -> datetime:
+    """Drop the ticks of a periodic job from now on; return since when."""
+    find_periodic(connection, name)
+    paused_at: datetime = connection.run_one("periodic_pause", name, connection.schema)[0]
+    return paused_at
+
+
+def resume_periodic(connection: Connection, name: str) -> datetime | None:
+    """Let a paused one go on; return its next tick, None if it was not paused."""
+    row = find_periodic(connection, name)
+    next_tick = schedule_of(row.schedule, row.tz).next_after(connection.run_one("clock_after", 0.0)[0])
+    return next_tick if connection.run("periodic_resume", name, row.schedule, row.tz, next_tick, connection.schema) else None
+
+
+def run_periodic(connection: Connection, name: str) -> int:
+    """Enqueue the job of a periodic job now; return its id."""
+    find_periodic(connection, name)
+    return int(connection.run_one("periodic_run", name, connection.schema)[0])

@@ -1,0 +1,15 @@
+-- what: enqueues the job of a periodic job now, whatever its schedule, and wakes its queue; answers with the job's id, or with no row if
+--       there is none of this name. It counts as no tick: the next one comes as if nothing had been.
+-- called by: admin_periodic. $1 name, $2 channel.
+-- index: periodic_pkey.
+-- locks: none but the new row; the commit takes the lock of NOTIFY for a moment.
+with enqueued as (
+    insert into fastq.job (kind, args, queue, priority, max_attempts, tags)
+    select kind, args, queue, priority, max_attempts, tags || array[
+        'periodic:' || name, 'tick:' || to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+    ]
+    from fastq.periodic
+    where name = $1::text
+    returning id, queue
+)
+select id, pg_notify($2::text, queue) from enqueued
