@@ -22,7 +22,7 @@ with free as (
     select $1::text, $2::text, (extract(epoch from clock_timestamp()) * 1e6)::bigint, $3::float8, clock_timestamp(),
         clock_timestamp() + make_interval(secs => $3::float8), $4::text[]
     where not exists (select from fastq.lease where name = $1::text)
-    on conflict (name) do nothing
+    on conflict do nothing  -- of either key: whoever races may have read the same microsecond
     returning term
 )
 select coalesce((select term from taken), (select term from made)), seen.holder, seen.expires_at::text,

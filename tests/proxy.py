@@ -1,0 +1,175 @@
+"""A wire to Postgres that can be cut: TCP on loopback in front of a server, whether that listens on TCP or on a unix socket.
+
+Two threads per connection, one for each direction; each has at most one chunk in hand, the rest waits in the kernel's buffers.
+
+    black_hole   nothing passes in either direction, nobody is told, and new connections are accepted and hear nothing
+    restore      what was kept back is delivered late, as a network does, and everything goes on
+    sever        all connections are closed
+    late         seconds by which each answer of the server is kept back: the statement takes effect in time, its answer does not
+    hold         only the next execution of a prepared statement, known by its text, is kept on its way to the server
+    release      it is delivered now
+"""
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+CHUNK = 65_536
+RECENT = 4 * CHUNK  # bytes of a connection among which the text of a statement is looked for
+
+
+class Link:
+    """One connection: its two sockets, and the names under which the client prepared the statements that may be held."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client = client
+        self.server = server
+        self.recent = b""
+        self.names: dict[bytes, str] = {}
+
+    def learn(self, chunk: bytes, statements: Mapping[str, bytes]) -> None:
+        """Notice which statements the client prepares."""
+        if not statements or (b"_pg3_" not in chunk and not self.recent):
+            return
+        self.recent = (self.recent + chunk)[-RECENT:]
+        for label, text in statements.items():
+            if label not in self.names.values() and (found := re.search(rb"(_pg3_\d+)\0" + re.escape(text), self.recent)):
+                self.names[found[1]] = label
+
+    def executes(self, chunk: bytes) -> set[str]:
+        """Tell which statements a chunk executes."""
+        return {label for name, label in self.names.items() if b"\0" + name + b"\0" in chunk}
+
+
+class Proxy:
+    """The wire to one server; `url` leads through it."""
+
+    def __init__(self, url: str, statements: Mapping[str, str] | None = None) -> None:
+        self._target = url
+        self._statements = {label: text.encode() for label, text in (statements or {}).items()}
+        self.late = 0.0  # set by the test, read by the threads
+        self._links: list[Link] = []
+        self._state = threading.Condition()  # guards what follows
+        self._dark = False
+        self._wanted: str | None = None  # the statement to hold
+        self._held: Link | None = None
+        self._closed = False
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
+        threading.Thread(target=self._accept, name="proxy", daemon=True).start()
+
+    def url_of(self, url: str) -> str:
+        """Return a URL of the same server, but through this wire."""
+        parts = urlsplit(url)
+        query = urlencode({**dict(parse_qsl(parts.query)), "host": "127.0.0.1", "port": str(self.port)})
+        name = parts.netloc.rpartition("@")[0]
+        return parts._replace(netloc=f"{name}@" if name else "", query=query).geturl()
+
+    @property
+    def url(self) -> str:
+        """Return the server's URL through this wire."""
+        return self.url_of(self._target)
+
+    def black_hole(self) -> None:
+        """Let nothing pass any more."""
+        with self._state:
+            self._dark = True
+
+    def restore(self) -> None:
+        """Let everything pass again, what was kept back first."""
+        with self._state:
+            self._dark, self._wanted, self._held = False, None, None
+            self._state.notify_all()
+
+    def hold(self, label: str) -> None:
+        """Keep back the next execution of this statement."""
+        with self._state:
+            self._wanted = label
+
+    def held(self) -> bool:
+        """Tell whether a statement is being kept back."""
+        with self._state:
+            return self._held is not None
+
+    release = restore
+
+    def sever(self) -> None:
+        """Close all connections."""
+        for link in list(self._links):
+            self._end(link)
+
+    def close(self) -> None:
+        """End everything."""
+        with self._state:
+            self._closed = True
+            self._state.notify_all()
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self.sever()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client = self._listening.accept()[0]
+            except OSError:
+                return
+            try:
+                link = Link(client, self._connect())
+            except OSError:
+                client.close()  # as if nobody listened there
+                continue
+            self._links.append(link)
+            threading.Thread(target=self._pump, args=(link, client, link.server), daemon=True).start()
+            threading.Thread(target=self._pump, args=(link, link.server, client), daemon=True).start()
+
+    def _connect(self) -> socket.socket:
+        parts = urlsplit(self._target)
+        query = dict(parse_qsl(parts.query))
+        host, port = query.get("host") or parts.hostname or "127.0.0.1", int(query.get("port") or parts.port or 5432)
+        if not host.startswith("/"):
+            return socket.create_connection((host, port))
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        server.connect(f"{host}/.s.PGSQL.{port}")
+        return server
+
+    def _pump(self, link: Link, source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while chunk := source.recv(CHUNK):
+                if source is link.client:
+                    link.learn(chunk, self._statements)
+                    self._hold(link, link.executes(chunk))
+                elif self.late:
+                    time.sleep(self.late)
+                with self._state:
+                    self._state.wait_for(lambda: not self._dark or self._closed)
+                sink.sendall(chunk)
+            with self._state:  # a black hole swallows the end of a connection too
+                self._state.wait_for(lambda: not self._dark or self._closed)
+        self._end(link)
+
+    def _hold(self, link: Link, executed: set[str]) -> None:
+        with self._state:
+            if self._wanted in executed and self._held is None:
+                self._held = link
+            self._state.wait_for(lambda: self._held is not link or self._closed)
+
+    def _end(self, link: Link) -> None:
+        for end in (link.client, link.server):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        with suppress(ValueError):
+            self._links.remove(link)
