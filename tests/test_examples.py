@@ -77,12 +77,22 @@ def check_idempotent(database: str, printed: str) -> None:
     assert printed.count("had been charged") == 3
 
 
+def check_singleton(database: str, printed: str) -> None:
+    revenue = execute(database, "select customer, cents from example_revenue order by customer")
+    assert revenue == [("Ada", 500), ("Barbara", 900), ("Grace", 600)]
+    assert "revenue  Ada 500, Barbara 900, Grace 600" in printed
+    mails = execute(database, "select count(*)::int from fastq.once where name = 'singleton:mails'")
+    assert mails == [(printed.count("thank you for order"),)]
+    assert [kind for kind, *_ in states(database)] == ["report"]
+
+
 CHECKS: dict[str, Callable[[str, str], None]] = {
     "quickstart": check_quickstart,
     "transaction": check_transaction,
     "async_worker": check_async_worker,
     "typed_args": check_typed_args,
     "idempotent": check_idempotent,
+    "singleton": check_singleton,
 }
 
 
