@@ -41,6 +41,10 @@ BACKOFF = (1.0, 2.0, 4.0)
 FAILED_PAUSE = 5.0
 """Seconds until a chore that failed is tried again: a guess; the failure is in the log and in `fastq leader`."""
 
+LOST_PAUSE = 0.5
+"""Seconds until a chore whose session was lost is tried again on a new one: a server or pooler that restarts is back soon, and if
+it is not, the term is over."""
+
 NOTE_INTERVAL = 30.0
 """Seconds between notes of what ran, so that an idle leader does not write all the time; what failed is noted at once."""
 
@@ -147,7 +151,7 @@ class Track:
             self._ending.lost()
         except (db.Error, DatabaseUnavailable) as failure:
             error = db.first_line(failure)
-            self._failed(chore, error)
+            pause = self._failed(chore, error)
         except Exception as failure:  # noqa: BLE001 - a mistake in one chore must not end the others
             error = f"{type(failure).__name__}: {failure}"
             emit("chore.broken", level=logging.ERROR, chore=chore.name, error=error)
@@ -159,11 +163,14 @@ class Track:
             self._noted_at = 0.0
         return pause
 
-    def _failed(self, chore: Chore, error: str) -> None:
+    def _failed(self, chore: Chore, error: str) -> float:
+        """Tell of it and mend the session; return in how many seconds to try again."""
         if self._ending.wait(0.0):
-            return  # it was cut off because the term has ended
+            return FAILED_PAUSE  # it was cut off because the term has ended
         emit("chore.failed", level=logging.WARNING, chore=chore.name, lease=self.site.fence.name, error=error)
+        lost = not self.site.connection.usable
         self._reconnect()
+        return LOST_PAUSE if lost else FAILED_PAUSE
 
     def _reconnect(self) -> None:
         if not self.site.connection.usable:
