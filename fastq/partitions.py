@@ -1,7 +1,8 @@
 """Keep the archive's partitions: one per day (UTC), made before the day begins, dropped when it is old enough.
 
-Run by the maintainer, in the supervisor that leads, on its own autocommit connection; any number of supervisors may
-run it at once. One transaction per partition, under an advisory lock of the schema's own and a short `lock_timeout`.
+Run by the leader of the schema (chores/partitions.py), on its own autocommit connection; any number of supervisors may
+run it at once. One transaction per partition, under an advisory lock of the schema's own and a short `lock_timeout`. Each
+begins with `hold`: what the caller gives to make sure, until the end of the transaction, that it may do this.
 
 Invariant: who completes jobs never waits for this module longer than LOCK_TIMEOUT and the work of one transaction. So a
 partition is made beside the archive and then attached (that takes a weak lock on the archive; `create table ... partition
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 from fastq import db
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from fastq.db import Connection
 
@@ -32,36 +33,23 @@ LOCK_TIMEOUT = "200ms"
 LOCK_NOT_AVAILABLE = "55P03"
 NAME = re.compile(r"job_archive_(\d{4})(\d\d)(\d\d)")
 
-PRUNE_BATCH = 10_000
-"""Rows that one statement deletes from the default partition: some 50 ms, a guess at what disturbs nobody."""
-
 SETTINGS = "fillfactor = 100, autovacuum_vacuum_insert_scale_factor = 1, autovacuum_analyze_scale_factor = 1"
 """Rows are only added and the whole is dropped: pages filled to the brim, and vacuum only when it has doubled."""
 
 
-def ensure_partitions(connection: Connection, days_ahead: int = 3) -> list[str]:
+def ensure_partitions(connection: Connection, days_ahead: int = 3, hold: Callable[[], None] = lambda: None) -> list[str]:
     """Make the partitions of today and the days to come that are missing; return the names of the new ones."""
     [(today,)] = connection.execute("select (clock_timestamp() at time zone 'UTC')::date")
     days = [today + timedelta(days=number) for number in range(days_ahead + 1)]
     missing = [day for day in days if name_of(day) not in set(partitions(connection))]
-    return [name_of(day) for day in missing if _ensure(connection, day)]
+    return [name_of(day) for day in missing if _ensure(connection, day, hold)]
 
 
-def drop_old_partitions(connection: Connection, keep_days: int) -> list[str]:
+def drop_old_partitions(connection: Connection, keep_days: int, hold: Callable[[], None] = lambda: None) -> list[str]:
     """Drop the partitions of days that ended more than `keep_days` whole days ago; return their names."""
     [(today,)] = connection.execute("select (clock_timestamp() at time zone 'UTC')::date")
     oldest = name_of(today - timedelta(days=keep_days))  # names sort as the days do
-    return [name for name in partitions(connection) if name < oldest and _drop(connection, name)]
-
-
-def prune_default(connection: Connection, keep_days: int) -> int:
-    """Delete what is as old from the default partition, a batch at a time; return how many rows went."""
-    pruned: int = 0
-    while True:
-        (count,) = connection.run_one("archive_prune_default", keep_days, PRUNE_BATCH)
-        pruned += int(count)
-        if count < PRUNE_BATCH:
-            return pruned
+    return [name for name in partitions(connection) if name < oldest and _drop(connection, name, hold)]
 
 
 def partitions(connection: Connection) -> list[str]:
@@ -79,12 +67,12 @@ def name_of(day: date) -> str:
     return f"job_archive_{day:%Y%m%d}"
 
 
-def _ensure(connection: Connection, day: date) -> bool:
+def _ensure(connection: Connection, day: date, hold: Callable[[], None]) -> bool:
     """Make and attach a day's partition; False if it is there already or a lock did not come in time."""
     name = name_of(day)
     low, high = f"'{day} 00:00:00+00'", f"'{day + timedelta(days=1)} 00:00:00+00'"
     taken = f"delete from fastq.job_archive_default where finalized_at >= {low} and finalized_at < {high} returning *"  # noqa: S608
-    with _transaction(connection) as succeeded:
+    with _transaction(connection, hold) as succeeded:
         if name not in partitions(connection):
             for text in (
                 # The order of the locks is that of an insert: the archive, then its default partition.
@@ -99,9 +87,9 @@ def _ensure(connection: Connection, day: date) -> bool:
     return bool(succeeded)
 
 
-def _drop(connection: Connection, name: str) -> bool:
+def _drop(connection: Connection, name: str, hold: Callable[[], None]) -> bool:
     """Detach and drop a partition; False if it is gone already or a lock did not come in time."""
-    with _transaction(connection) as succeeded:
+    with _transaction(connection, hold) as succeeded:
         if name in partitions(connection):
             connection.execute(db.in_schema(f"alter table fastq.job_archive detach partition fastq.{name}", connection.schema))
             connection.execute(db.in_schema(f"drop table fastq.{name}", connection.schema))
@@ -110,13 +98,14 @@ def _drop(connection: Connection, name: str) -> bool:
 
 
 @contextmanager
-def _transaction(connection: Connection) -> Iterator[list[str]]:
+def _transaction(connection: Connection, hold: Callable[[], None]) -> Iterator[list[str]]:
     """Run statements as one; the list comes out empty, with everything undone, if a lock did not come in time."""
     succeeded: list[str] = []
     connection.execute("begin")
     try:
         connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
         connection.execute(f"select pg_advisory_xact_lock({lock_key(connection.schema)})")
+        hold()
         yield succeeded
         connection.execute("commit")
     except BaseException as error:

@@ -1,21 +1,25 @@
--- what: makes up to $1 due jobs available; says how many, and in how many seconds the next one is due (null: none waits).
--- called by: maintainer (promote). $2 channel.
--- index: job_due.
--- locks: the due rows; locked ones are skipped and come next time.
-with due as (
-    select id from fastq.job
-    where scheduled_at is not null and scheduled_at <= clock_timestamp() and state in ('scheduled', 'retryable')
-    order by scheduled_at
-    limit $1::bigint
-    for update skip locked
+-- what: makes those of the jobs $5 available that are still due; says how many.
+-- called by: promote. $1-$3 fence, $4 queues (null or empty: every queue), $6 channel.
+-- index: job_pkey; lease_pkey.
+-- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.
+with held as (
+    select from fastq.lease
+    where name = $1::text and holder = $2::text and term = $3::bigint and expires_at > clock_timestamp()
+    for key share
+), due as (
+    select job.id
+    from unnest($5::bigint[]) as given (id)
+    join fastq.job on job.id = given.id
+    where exists (select from held) and scheduled_at <= clock_timestamp() and state in ('scheduled', 'retryable')
+      and (coalesce(cardinality($4::text[]), 0) = 0 or queue = any ($4::text[]))
+    for update of job skip locked
 ), promoted as (
     update fastq.job
     set state = 'available', seq = nextval('fastq.job_seq'), scheduled_at = null
-    where id in (select id from due)
-    returning queue
+    from due
+    where job.id = due.id
+    returning job.queue
 ), woken as (
-    select pg_notify($2::text, queue) from (select distinct queue from promoted) as hint
+    select pg_notify($6::text, queue) from (select distinct queue from promoted) as hint
 )
-select (select count(*) from promoted),
-    (select extract(epoch from min(scheduled_at) - clock_timestamp())::float8 from fastq.job where scheduled_at > clock_timestamp()),
-    (select count(*) from woken)
+select (select count(*) from held), (select count(*) from promoted), (select count(*) from woken)

@@ -1,37 +1,47 @@
--- what: gives back the jobs of processes that have expired (their host or supervisor is gone) and of processes that are not known at all.
--- called by: maintainer (rescue). $1 grace in seconds for unknown processes, $2 channel, $3 error (json text).
--- index: none: it reads all running jobs, so it runs only when a process has expired, and now and then.
--- locks: the rows of expired processes; jobs locked by others are skipped and come next time.
-with expired as (
-    delete from fastq.process where expires_at < clock_timestamp() returning id
+-- what: gives back those of the jobs $6 that are still in the claim ($7) and attempt ($8) given, and whose process shows no life. The
+--       attempt counts; the last one ends the job (discarded), and so does a cancellation that was asked for (cancelled). Who knows which
+--       jobs had started has died with the process: a last attempt may have, so the job is not run once more than it was allowed to.
+--       Says how many are available again, and how many ended.
+-- called by: rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
+--            $9 channel, $10 error (json text).
+-- index: job_pkey; process_pkey; lease_pkey.
+-- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.
+with held as (
+    select from fastq.lease
+    where name = $1::text and holder = $2::text and term = $3::bigint and expires_at > clock_timestamp()
+    for key share
 ), mine as (
-    select job.id, job.cancel_requested, job.attempt >= job.max_attempts as ends
-    from fastq.job
-    where state = 'running'
-      and (claim is null or claim >> 32 in (select id from expired)
-           or (attempted_at < clock_timestamp() - make_interval(secs => $1::float8)
-               and not exists (select from fastq.process where process.id = claim >> 32)))
-    for update skip locked
+    select job.id, job.claim, job.attempt, job.cancel_requested, job.attempt >= job.max_attempts as ends
+    from unnest($6::bigint[], $7::bigint[], $8::smallint[]) as given (id, claim, attempt)
+    join fastq.job on job.id = given.id
+    where exists (select from held) and job.state = 'running'
+      and job.claim is not distinct from given.claim and job.attempt = given.attempt
+      and not exists (select from fastq.process where process.id = job.claim >> 32 and process.expires_at >= clock_timestamp())
+      and (coalesce(cardinality($4::text[]), 0) = 0 or job.queue = any ($4::text[]) or job.queue in (
+          select split_part(unnest(string_to_array(process.queues, ',')), '=', 1) from fastq.process where process.domain = $5::text))
+    for update of job skip locked
 ), again as (
     update fastq.job
-    set state = 'available', seq = nextval('fastq.job_seq'), claim = null,
-        errors = coalesce(errors, '[]') || jsonb_build_array($3::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
+    set state = 'available', seq = nextval('fastq.job_seq'), claim = null, errors = coalesce(job.errors, '[]')
+        || jsonb_build_array($10::jsonb || jsonb_build_object('attempt', job.attempt, 'at', job.attempted_at))
     from mine
-    where job.id = mine.id and not ends and not mine.cancel_requested
-    returning job.id, queue
+    where job.id = mine.id and job.claim is not distinct from mine.claim and job.attempt = mine.attempt
+      and not mine.ends and not mine.cancel_requested
+    returning job.id, job.queue
 ), ended as (
     delete from fastq.job using mine
-    where job.id = mine.id and (ends or mine.cancel_requested)
-    returning job.*, ends
+    where job.id = mine.id and job.claim is not distinct from mine.claim and job.attempt = mine.attempt
+      and (mine.ends or mine.cancel_requested)
+    returning job.*, mine.ends
 ), archived as (
     insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
         queue, kind, args, tags, errors)
     select id, created_at, attempted_at, now(), (case when ends then 'discarded' else 'cancelled' end)::fastq.state,
         priority, attempt, max_attempts, crashes, queue, kind, args, tags,
-        coalesce(errors, '[]') || jsonb_build_array($3::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
+        coalesce(errors, '[]') || jsonb_build_array($10::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
     from ended
     returning id
 ), woken as (
-    select pg_notify($2::text, queue) from (select distinct queue from again) as hint
+    select pg_notify($9::text, queue) from (select distinct queue from again) as hint
 )
-select (select count(*) from expired), (select count(*) from again), (select count(*) from archived), (select count(*) from woken)
+select (select count(*) from held), (select count(*) from again), (select count(*) from archived), (select count(*) from woken)

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from fastq import db
-from fastq.partitions import drop_old_partitions, ensure_partitions, name_of, partitions, prune_default
+from fastq.partitions import drop_old_partitions, ensure_partitions, name_of, partitions
 from tests.helpers import execute
 
 FINISH = """
@@ -110,15 +110,6 @@ def test_a_partition_that_somebody_reads_is_left_for_the_next_run_and_holds_up_n
         assert drop_old_partitions(connection, keep_days=7) == []
         execute(database, "set lock_timeout = '1s'; " + FINISH.replace("%s::timestamptz", "now()").replace("%s", "1"))
     assert drop_old_partitions(connection, keep_days=7) == [name_of(old)]
-
-
-def test_the_default_partition_is_pruned_by_age(connection, database, monkeypatch):
-    monkeypatch.setattr("fastq.partitions.PRUNE_BATCH", 2)
-    execute(database, FINISH, today() - timedelta(days=7, microseconds=1), 5)
-    execute(database, FINISH, today() - timedelta(days=7), 3)
-
-    assert prune_default(connection, keep_days=7) == 5
-    assert where_rows_are(database) == {"fastq.job_archive_default": 3}
 
 
 def test_partitions_live_in_the_schema_that_is_configured(empty_database):

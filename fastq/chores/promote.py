@@ -1,0 +1,72 @@
+"""Promote: make the jobs available whose time has come.
+
+A chore of a domain's leader. It sleeps until the next job of its queues is due, IDLE seconds at most, and is woken by the hint
+'@due'. A look reads the ids of many due jobs, each queue its share; they are written a batch at a time, and each statement
+re-checks what it changes. Reading many at once is for the worst of times: while an old snapshot keeps dead index entries
+alive, every look walks over all that were promoted before it.
+
+Invariant: a batch is bounded however many are due at once. Jobs that somebody has locked are skipped and come with a later look.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastq.chores.batch import Batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastq.chores.chore import Site
+
+BATCH = 2_000
+"""Jobs promoted by one statement: some 30 ms, so that claims beside it do not wait long for the disk or for its locks."""
+
+LOOK = 20_000
+"""Ids that one look reads: 10 batches, 0.3 s, for so long another queue's newly due job waits when all are behind."""
+
+IDLE = 10.0
+"""Seconds between looks for due jobs when none is known: what a lost hint can cost a scheduled job."""
+
+IDLE_POLLING = 1.0
+"""The same without LISTEN."""
+
+NAP = 0.005
+"""Seconds between batches, for the others: a sixth of a batch; a guess."""
+
+LOCKED = 0.5
+"""Seconds until the next look when due jobs were all locked by others, who are mostly about to cancel them."""
+
+
+class Promote:
+    """The chore."""
+
+    name = "promote"
+
+    def __init__(self) -> None:
+        self._batch = Batch(self.name, BATCH)
+        self._due: Sequence[tuple[Any, ...]] = ()  # read and not written yet
+        self._promoted = 0  # of the present look
+
+    def start(self, site: Site) -> None:
+        """Need nothing."""
+
+    def run(self, site: Site) -> float:
+        """Promote one batch."""
+        if not self._due:
+            ids, next_due = site.connection.run_one("job_due", site.queues, LOOK, self._batch.aside())
+            if not ids:
+                idle = IDLE_POLLING if site.config.poll_only else IDLE
+                return idle if next_due is None else min(max(next_due, 0.001), idle)
+            self._due, self._promoted = [(job_id,) for job_id in ids], 0
+
+        def put(rows: Sequence[tuple[Any, ...]]) -> None:
+            promoted, _ = site.write("job_promote", site.queues, [job_id for (job_id,) in rows], site.config.channel)
+            self._promoted += promoted
+            site.changed += promoted
+
+        self._due = self._batch.write(self._due, put)
+        return NAP if self._due or self._promoted else LOCKED
+
+    def end(self, site: Site, reason: str) -> None:
+        """Leave the rest to the next leader."""

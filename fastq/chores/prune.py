@@ -1,0 +1,155 @@
+"""Prune: delete finished jobs whose own retention is over before their day's partition is dropped (`FASTQ_KEEP`).
+
+A chore of a domain's leader, for its queues; without rules it has nothing to do. For each share of jobs that are kept equally
+long a walk goes through the archive, oldest first, in windows of time: a window is read by the block ranges, what is found in
+it is deleted by its place, and the walk goes on behind it. So it never reads what it has pruned, and reads what stays once
+per term. When it has come to what is not old enough yet it rests, and goes on from there as time passes.
+
+A window is as long as it takes to hold a fraction of LIMIT jobs: it is halved when there are more, or when reading takes too
+long, and doubled when there are few. It never spans two days: a day is one partition, and a place is unique only there.
+
+Invariants: a deletion re-checks id, place, time and queue. A job that cannot be deleted is told, passed over, and goes with
+its partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastq import db
+from fastq.chores.batch import Batch, too_slow
+from fastq.retention import Retention
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fastq.chores.chore import Site
+    from fastq.retention import Share
+
+LIMIT = 5_000
+"""Finished jobs that one window brings at most, deleted by one statement: some 30 ms."""
+
+STEP = 3_600.0
+"""Seconds of a walk's first window; it finds its own length soon."""
+
+LONGEST_STEP, SHORTEST_STEP = 86_400.0, 1e-6
+"""Seconds: windows end with their day; times are stored to the microsecond."""
+
+REST = 60.0
+"""Seconds between looks when all walks have come to the present: what is kept for days may stay a minute longer."""
+
+NAP = 0.005
+"""Seconds between windows, for the others; a guess."""
+
+
+class Walk:
+    """The way of one share through the archive."""
+
+    def __init__(self, share: Share) -> None:
+        self.share = share
+        self.resting = False
+        self._low: datetime | None = None  # begin of the next window; None: before the oldest partition
+        self._step = STEP
+        self._old: Sequence[tuple[Any, ...]] = ()  # read and not deleted yet: id, place
+        self._window: tuple[datetime, datetime] | None = None  # of those
+        self._full = False
+        self._pruned = 0  # in the present window
+        self._last = False  # it ends where jobs are not old enough
+
+    def go(self, site: Site, batch: Batch, oldest: int) -> None:
+        """Read the next window, or delete a batch of what it brought."""
+        if not self._old and not self._read(site, oldest):
+            return
+        assert self._window is not None  # it was read
+        low, high = self._window
+
+        def put(rows: Sequence[tuple[Any, ...]]) -> None:
+            ids, places = (list(column) for column in zip(*rows, strict=True))
+            (pruned,) = site.write("archive_prune", site.queues, low, high, ids, places)
+            self._pruned += pruned
+            site.changed += pruned
+
+        if self._old:
+            self._old = batch.write(self._old, put)
+        if not self._old:
+            self._go_on(low, high)
+
+    def _read(self, site: Site, oldest: int) -> bool:
+        share = self.share
+        try:
+            ids, places, low, high, last = site.connection.run_one(
+                "archive_old",
+                site.queues,
+                self._low,
+                oldest,
+                self._step,
+                share.days,
+                share.queue,
+                list(share.others),
+                list(share.states),
+                LIMIT,
+            )
+        except db.Error as error:
+            if not too_slow(error) or self._step <= 1.0:
+                raise
+            self._step /= 4
+            return False
+        if high <= low:
+            self.resting = True
+            return False
+        self._old, self._window, self._last = list(zip(ids, places, strict=True)), (low, high), last
+        self._full, self._pruned = len(ids) == LIMIT, 0
+        return True
+
+    def _go_on(self, low: datetime, high: datetime) -> None:
+        """Stay in a window that has more, else go behind it."""
+        if self._full and self._pruned:
+            self._low, self._step = low, max(self._step / 2, SHORTEST_STEP)
+            return
+        self._low, self.resting = high, self._last
+        if self._pruned < LIMIT // 4:
+            self._step = min(self._step * 2, LONGEST_STEP)
+
+
+class Prune:
+    """The chore."""
+
+    name = "prune"
+
+    def __init__(self) -> None:
+        self._batch = Batch(self.name, LIMIT)
+        self._walks: list[Walk] = []
+        self._queues: list[str] | None = None  # what the walks are for
+        self._oldest = 0  # days: before that there are no partitions
+
+    def start(self, site: Site) -> None:
+        """Read the rules."""
+        self._begin(site)
+
+    def run(self, site: Site) -> float:
+        """Take one step of the walk whose turn it is."""
+        if site.queues != self._queues:
+            self._begin(site)  # a queue that came to the domain has a past
+        for walk in self._walks:
+            if not walk.resting:
+                walk.go(site, self._batch, self._oldest)
+                self._walks.remove(walk)
+                self._walks.append(walk)
+                return NAP
+        for walk in self._walks:
+            walk.resting = False
+        return REST
+
+    def end(self, site: Site, reason: str) -> None:
+        """Leave the rest to the next leader."""
+
+    def _begin(self, site: Site) -> None:
+        retention = Retention.parse(site.config.keep)
+        self._oldest = retention.whole_days(site.config.archive_days) + 1
+        self._queues = site.queues
+        self._walks = [
+            Walk(share)
+            for share in retention.shares(site.config.archive_days)
+            if share.queue is None or not site.queues or share.queue in site.queues
+        ]

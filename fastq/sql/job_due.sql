@@ -1,0 +1,39 @@
+-- what: the ids of up to $2 jobs that are due, those that have waited longest first, each queue its share, without those in $3; and in how
+--       many seconds the next job is due that is not due yet (null: none waits).
+-- called by: promote. $1 queues (null or empty: every queue).
+-- index: job_due: skipped from queue to queue, then a range of each.
+-- locks: none; job_promote looks again.
+with recursive every (queue) as (
+    (select queue from fastq.job where scheduled_at is not null order by queue limit 1)
+    union all
+    select (select queue from fastq.job where scheduled_at is not null and queue > every.queue order by queue limit 1)
+    from every where every.queue is not null
+), ours (queue) as (
+    select queue::text from every where queue is not null and coalesce(cardinality($1::text[]), 0) = 0
+    union all
+    select distinct unnest($1::text[])
+), late as materialized (
+    -- statement_timestamp(), not clock_timestamp(): an index is searched for what does not change on the way.
+    select queue from ours
+    where exists (select from fastq.job where job.queue = ours.queue and scheduled_at <= statement_timestamp())
+), due as (
+    select pick.id, pick.scheduled_at
+    from late
+    cross join lateral (
+        select id, scheduled_at from fastq.job
+        where job.queue = late.queue and scheduled_at <= statement_timestamp() and id <> all ($3::bigint[])
+        order by scheduled_at
+        limit greatest($2::bigint / (select count(*) from late), 1)
+    ) as pick
+), later as (
+    select min(next.scheduled_at) as scheduled_at
+    from ours
+    cross join lateral (
+        select scheduled_at from fastq.job
+        where job.queue = ours.queue and scheduled_at > statement_timestamp()
+        order by scheduled_at
+        limit 1
+    ) as next
+)
+select coalesce((select array_agg(id order by scheduled_at, id) from due), '{}'),
+    (select extract(epoch from scheduled_at - clock_timestamp())::float8 from later)

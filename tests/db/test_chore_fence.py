@@ -1,0 +1,156 @@
+"""The fence: whatever a chore writes does nothing once its term is over, and nobody takes a lease while such a statement runs."""
+
+import re
+import threading
+from pathlib import Path
+
+import pytest
+
+from fastq.errors import LeaseLost
+from fastq.lease import Fence, acquire, release, renew
+from tests.db.jobs import CHANNEL, ERROR, add, token
+from tests.db.leases import LEASE, lead, site_on, take_over
+from tests.helpers import wait_for
+
+CHORES = Path(__file__).parent.parent.parent / "fastq" / "chores"
+SQL = CHORES.parent / "sql"
+MINE = ("promote", "rescue", "prune", "partitions", "processes", "queues", "reindex")
+
+SETUP = """
+insert into fastq.process (id, host, pid, supervisor, queues, expires_at)
+    values (3, 'h', 1, 'h:1:x', 'default', clock_timestamp() - interval '1 hour');
+insert into fastq.queue (name, created_at) values ('unused', now() - interval '1 year');
+insert into fastq.once (name, item, at) values ('n', 'i', now() - interval '1 year');
+insert into fastq.job_archive (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)
+    values (77, now(), '2000-01-01 12:00Z', 'completed', 1, 1, 25, 0, 'default', 'nap', '{}')
+"""
+DAY = ("2000-01-01 00:00Z", "2000-01-02 00:00Z")
+FENCED = {  # parameters after the fence, with which the statement would change something
+    "archive_prune": (None, *DAY, [77], ["(0,1)"]),
+    "archive_prune_default": (7, 100),
+    "index_note": ("job_ready", 1.0, None),
+    "job_promote": (None, [1], CHANNEL),
+    "job_rescue": (None, "default", [2, 3], [token(3, 1)] * 2, [1, 1], CHANNEL, ERROR),
+    "lease_hold": (),
+    "once_forget": ("", "", 10, 30.0),
+    "process_forget": (600.0,),
+    "queue_forget": (60.0, 10),
+}
+HARMLESS = {"lease_hold"}  # it only looks
+TABLES = ("job", "job_archive", "process", "queue", "once", "chore")
+
+
+@pytest.fixture
+def site(database, connection):
+    """Give a leader of a database in which every statement finds something to do."""
+    for text in SETUP.split(";\n"):
+        connection.execute(text)
+    add(connection, state="scheduled", seq=None, scheduled_at="2000-01-01")
+    add(connection, state="running", attempt=1, claim=token(3, 1), attempted_at="2000-01-01")
+    add(connection, state="running", attempt=1, claim=token(3, 1), attempted_at="2000-01-01", max_attempts=1)
+    made = site_on(database)
+    yield made
+    made.connection.close()
+
+
+def everything(connection):
+    """Return all rows of all tables, as text."""
+    return {table: connection.execute(f"select t::text from fastq.{table} as t order by 1") for table in TABLES}
+
+
+def stale_fences(fence):
+    return [
+        Fence(fence.name, fence.holder, fence.term - 1),
+        Fence(fence.name, "another", fence.term),
+        Fence("leader:other", fence.holder, fence.term),
+    ]
+
+
+@pytest.mark.lease("L33")
+@pytest.mark.parametrize("name", FENCED)
+def test_a_statement_of_a_stale_term_changes_nothing_and_says_so(site, connection, name):
+    before = everything(connection)
+
+    for fence in stale_fences(site.fence):
+        assert site.connection.run_one(name, *fence, *FENCED[name])[0] == 0
+    expire(connection)
+    assert site.connection.run_one(name, *site.fence, *FENCED[name])[0] == 0
+    with pytest.raises(LeaseLost, match=f"{name} did nothing"):
+        site.write(name, *FENCED[name])
+
+    assert everything(connection) == before
+
+
+@pytest.mark.lease("L33")
+@pytest.mark.parametrize("name", FENCED)
+def test_the_same_statement_of_the_present_term_does_its_work(site, connection, name):
+    before = everything(connection)
+
+    site.write(name, *FENCED[name])
+
+    assert (everything(connection) != before) == (name not in HARMLESS)
+
+
+@pytest.mark.lease("L20", "L33")
+@pytest.mark.parametrize("name", FENCED)
+def test_a_statement_during_which_another_takes_the_lease_changes_nothing(site, connection, other, name):
+    before = everything(connection)
+    other.execute("begin")
+    take_over(other, site.fence)
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(site.connection.run_one(name, *site.fence, *FENCED[name])))
+    thread.start()
+    wait_for(lambda: connection.execute("select pg_blocking_pids($1::int) <> '{}'", site.connection.backend_pid)[0][0])
+    other.execute("commit")
+    thread.join()
+
+    assert [answer[0] for answer in answers] == [0]
+    assert everything(connection) == before
+
+
+@pytest.mark.lease("L33")
+def test_every_statement_that_a_chore_writes_with_is_looked_at_here():
+    written = {path.stem: set(re.findall(r"write\(\s*\"(\w+)\"", path.read_text())) for path in CHORES.glob("*.py")}
+
+    assert set().union(*(written[chore] for chore in MINE)) == set(FENCED)
+    for name in set().union(*written.values()):
+        text = (SQL / f"{name}.sql").read_text()
+        assert "name = $1::text and holder = $2::text and term = $3::bigint and expires_at > clock_timestamp()\n    for key share" in text
+
+
+def expire(connection):
+    connection.execute("update fastq.lease set expires_at = clock_timestamp() - interval '1 ms' where name = $1", LEASE)
+
+
+@pytest.mark.lease("L32", "L33")
+def test_while_a_fenced_statement_runs_nobody_takes_the_lease_though_it_has_run_out(site, connection, other):
+    site.connection.execute("begin")
+    site.write("job_promote", None, [1], CHANNEL)
+    expire(connection)
+    other.execute("set lock_timeout = '1ms'")
+
+    assert acquire(other, LEASE, "another", 10.0).term is None
+    site.connection.execute("commit")
+    term = acquire(other, LEASE, "another", 10.0).term
+    assert term is not None
+    assert term > site.fence.term
+
+
+@pytest.mark.lease("L28", "L33")
+def test_a_renewal_waits_for_no_fenced_statement(site, other):
+    site.connection.execute("begin")
+    site.write("job_promote", None, [1], CHANNEL)
+    other.execute("set lock_timeout = '1ms'")
+
+    assert renew(other, [site.fence], 20.0, 1.0) == {LEASE: False}
+    site.connection.execute("commit")
+
+
+@pytest.mark.lease("L14")
+def test_a_release_of_an_old_term_frees_nothing_of_the_new_one(site, connection):
+    expire(connection)
+    fence = lead(connection, holder="another")
+
+    assert not release(connection, site.fence, CHANNEL)
+    site.fence = fence
+    site.write("lease_hold")

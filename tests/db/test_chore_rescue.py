@@ -1,0 +1,356 @@
+"""Rescue: the jobs of hosts that are gone come back, those of the living stay where they are, and so does what changed meanwhile."""
+
+import threading
+
+import pytest
+
+from fastq.chores.chore import Site
+from fastq.chores.rescue import ALL, NAP, Rescue
+from fastq.errors import LeaseLost
+from fastq.events import subscribe
+from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, count, living, token
+from tests.db.leases import run_out, site_on, take_over
+from tests.helpers import wait_for
+
+TTL = 15.0  # s; FASTQ_PROCESS_TTL's default
+EXPIRED, ALIVE, UNKNOWN = 3, 4, 5  # numbers of processes
+
+
+@pytest.fixture
+def site(database):
+    """Give a leader of the default domain."""
+    made = site_on(database)
+    yield made
+    made.connection.close()
+
+
+@pytest.fixture
+def events():
+    """Give the events that the test causes, as they come."""
+    seen = []
+    end = subscribe(seen.append)
+    yield seen
+    end()
+
+
+def know(connection, process, expires_in, domain="default", queues="default"):
+    connection.execute(
+        "insert into fastq.process (id, host, pid, supervisor, queues, expires_at, domain) "
+        "values ($1, 'h', 1, 'h:1:x', $3, clock_timestamp() + make_interval(secs => $2), $4)",
+        process,
+        float(expires_in),
+        queues,
+        domain,
+    )
+
+
+def running(connection, process, count=1, *, since=0.0, queue="default", **columns):
+    """Add jobs that a process claimed so many seconds ago."""
+    ids = add(connection, count, queue=queue, **columns)
+    claim(connection, token(process, 1), queue=queue, limit=count)
+    connection.execute(
+        "update fastq.job set attempted_at = clock_timestamp() - make_interval(secs => $1) where id = any ($2)", since, ids
+    )
+    return ids
+
+
+def rescue(site):
+    """Do all that is to be done; return how many jobs were changed."""
+    return run_out(Rescue(), site)
+
+
+def states(connection, ids):
+    return [row["state"] if (row := living(connection, job_id)) else None for job_id in ids]
+
+
+def test_rescue_gives_back_the_jobs_of_an_expired_process(site, connection, events):
+    know(connection, EXPIRED, -1)
+    (job_id,) = running(connection, EXPIRED, attempt=1)
+    before = living(connection, job_id)
+
+    assert rescue(site) == 1
+
+    row = living(connection, job_id)
+    assert (row["state"], row["claim"], row["attempt"], row["crashes"]) == ("available", None, 2, 0)
+    assert row["seq"] > before["seq"]
+    [error] = row["errors"]
+    assert error["attempt"] == 2
+    assert "is gone" in error["error"]
+    [told] = [event.fields for event in events if event.name == "jobs.rescued"]
+    assert told == {"processes": 1, "again": 1, "ended": 0}
+
+
+def test_rescue_leaves_jobs_of_live_processes_alone(site, connection):
+    know(connection, ALIVE, 10)
+    know(connection, EXPIRED, -1)
+    mine = running(connection, ALIVE, 2, since=10 * TTL)
+    running(connection, EXPIRED, 2)
+    before = [living(connection, job_id) for job_id in mine]
+
+    assert rescue(site) == 2
+    assert [living(connection, job_id) for job_id in mine] == before
+
+
+def test_rescue_waits_for_a_process_that_is_not_known_yet(site, connection):
+    young = running(connection, UNKNOWN, since=TTL / 2)
+    old = running(connection, UNKNOWN, since=TTL * 2)
+
+    assert rescue(site) == 1
+    assert states(connection, young + old) == ["running", "available"]
+
+
+def test_rescue_gives_back_a_running_job_that_no_claim_owns(site, connection):
+    ids = add(connection, state="running", attempt=1)
+
+    assert rescue(site) == 1
+    assert states(connection, ids) == ["available"]
+
+
+def test_rescue_ends_the_last_attempt_though_it_may_not_have_started_and_what_was_to_be_cancelled(site, connection):
+    know(connection, EXPIRED, -1)
+    (last,) = running(connection, EXPIRED, max_attempts=1)
+    (unwanted,) = running(connection, EXPIRED, cancel_requested=True)
+
+    assert rescue(site) == 2
+    assert (archived(connection, last)["state"], archived(connection, last)["attempt"]) == ("discarded", 1)
+    assert archived(connection, unwanted)["state"] == "cancelled"
+    assert "whether the job had started is not known" in archived(connection, last)["errors"][0]["error"]
+
+
+def test_rescue_leaves_waiting_jobs_alone(site, connection):
+    know(connection, EXPIRED, -1)
+    ids = add(connection) + add(connection, state="scheduled", seq=None, scheduled_at="2100-01-01")
+
+    assert rescue(site) == 0
+    assert states(connection, ids) == ["available", "scheduled"]
+
+
+def test_each_queue_is_woken_once_in_a_batch(site, connection, other):
+    know(connection, EXPIRED, -1)
+    running(connection, EXPIRED, 3, queue="a")
+    running(connection, EXPIRED, 3, queue="b")
+    other.listen(CHANNEL)
+
+    rescue(site)
+
+    assert sorted(set(other.notifications(timeout=2.0))) == ["a", "b"]
+
+
+def test_it_looks_when_the_next_process_runs_out_and_every_two_thirds_of_the_ttl_at_least(site, connection):
+    chore = Rescue()
+    run_out(chore, site)
+    assert chore.run(site) == pytest.approx(TTL * 2 / 3)
+    know(connection, ALIVE, 3)
+
+    assert 2.0 < chore.run(site) <= 3.1
+
+    connection.execute("update fastq.process set expires_at = clock_timestamp()")
+    ids = running(connection, ALIVE)
+    assert run_out(chore, site) == 1
+    assert states(connection, ids) == ["available"]
+
+
+def test_an_expired_process_is_walked_for_once(site, connection):
+    know(connection, EXPIRED, -1)
+    chore = Rescue()
+
+    assert run_out(chore, site) == 0
+    assert NAP < chore.run(site) <= TTL * 2 / 3 < ALL
+
+
+def test_a_walk_goes_through_windows_and_finds_every_job_in_every_queue_and_priority(site, connection, monkeypatch):
+    monkeypatch.setattr("fastq.chores.rescue.WINDOW", 7)
+    monkeypatch.setattr("fastq.chores.rescue.BATCH", 3)
+    know(connection, EXPIRED, -1)
+    know(connection, ALIVE, 60)
+    lost = []
+    for queue in ("a", "b", "c"):
+        for priority in (4, 1, 3):
+            add(connection, 5, queue=queue, priority=priority)
+            columns = {"queue": queue, "priority": priority, "state": "running", "attempt": 1}
+            add(connection, 5, claim=token(ALIVE, 1), **columns)
+            lost += add(connection, 3, claim=token(EXPIRED, 1), **columns)
+
+    assert rescue(site) == len(lost) == 27
+    assert set(states(connection, lost)) == {"available"}
+
+
+@pytest.mark.lease("L47")
+@pytest.mark.parametrize("none", [None, []])
+def test_a_named_domain_rescues_its_queues_and_a_list_of_none_means_all(database, connection, none):
+    know(connection, EXPIRED, -1, domain="other", queues="mine,others")
+    mine, others = running(connection, EXPIRED, queue="mine"), running(connection, EXPIRED, queue="others")
+    site = site_on(database, queues=["mine", "empty"], leader_domain="billing")
+
+    assert rescue(site) == 1
+    assert states(connection, mine + others) == ["available", "running"]
+
+    site.queues = none
+    assert rescue(site) == 1
+    assert states(connection, others) == ["available"]
+    site.connection.close()
+
+
+def test_a_named_domain_rescues_a_queue_whose_last_process_of_the_domain_has_expired(database, connection):
+    know(connection, EXPIRED, -1, domain="billing", queues="invoices,gone=4")
+    ids = running(connection, EXPIRED, queue="gone")
+    site = site_on(database, queues=["invoices"], leader_domain="billing")
+
+    assert rescue(site) == 1
+    assert states(connection, ids) == ["available"]
+    site.connection.close()
+
+
+def test_a_job_that_is_being_completed_is_left_to_its_completion_and_looked_at_again_soon(site, connection, other):
+    know(connection, EXPIRED, -1)
+    kept, free = running(connection, EXPIRED, 2)
+    other.execute("begin")
+    other.run("job_complete", [kept], [token(EXPIRED, 1)])
+    chore = Rescue()
+
+    assert run_out(chore, site) == 1
+    other.execute("rollback")
+    assert states(connection, [kept, free]) == ["running", "available"]
+    assert chore.run(site) < 2.1
+    chore._all_at = 0.0
+    assert run_out(chore, site) == 1
+
+
+@pytest.mark.parametrize("lasts", [0.5, 10.0])
+def test_the_late_completion_of_a_rescued_job_changes_nothing(site, connection, lasts):
+    know(connection, EXPIRED, -lasts)
+    (job_id,) = running(connection, EXPIRED)
+    rescue(site)
+    claim(connection, token(ALIVE, 1))
+
+    connection.run("job_complete_archive", [job_id], [token(EXPIRED, 1)])
+
+    assert living(connection, job_id)["claim"] == token(ALIVE, 1)
+    assert count(connection, "job_archive") == 0
+
+
+def complete(connection, job_id):
+    connection.run("job_complete_archive", [job_id], [token(EXPIRED, 1)])
+
+
+def rescue_and_claim(connection, job_id):
+    connection.execute("update fastq.job set state = 'available', claim = null where id = $1", job_id)
+    claim(connection, token(ALIVE, 9))
+
+
+def retry(connection, job_id):
+    connection.execute(
+        "update fastq.job set state = 'retryable', claim = null, seq = null, scheduled_at = clock_timestamp() where id = $1", job_id
+    )
+
+
+def beat(connection, job_id):
+    connection.execute("update fastq.process set expires_at = clock_timestamp() + interval '1 minute' where id = $1", EXPIRED)
+
+
+MEANWHILE = [complete, rescue_and_claim, retry, beat]
+
+
+@pytest.mark.parametrize("happens", MEANWHILE)
+@pytest.mark.parametrize("attempts", [1, 25])
+def test_what_happens_to_a_job_between_the_look_and_the_rescue_stands(site, connection, happens, attempts):
+    know(connection, EXPIRED, -1)
+    (job_id,) = running(connection, EXPIRED, max_attempts=attempts)
+    chore = Rescue()
+    chore.run(site)
+    chore._walk(site)
+    assert [row[0] for row in chore._stranded] == [job_id]
+
+    happens(connection, job_id)
+    before = living(connection, job_id), archived(connection, job_id)
+    run_out(chore, site)
+
+    assert (living(connection, job_id), archived(connection, job_id)) == before
+
+
+@pytest.mark.parametrize("happens", MEANWHILE[:3])
+def test_what_happens_to_a_job_while_the_rescue_is_under_way_stands(site, connection, other, happens):
+    know(connection, EXPIRED, -1)
+    (job_id,) = running(connection, EXPIRED)
+    other.execute("begin")
+    other.execute("select from fastq.lease for update")  # the statement has its snapshot and waits for its fence
+    answers = []
+    thread = threading.Thread(target=lambda: answers.append(write(site, [job_id], [token(EXPIRED, 1)], [1])))
+    thread.start()
+    wait_for(lambda: blocked(connection, site), what="the fence to wait")
+
+    happens(connection, job_id)
+    before = living(connection, job_id), archived(connection, job_id)
+    other.execute("rollback")
+    thread.join()
+
+    assert answers == [(0, 0, 0)]
+    assert (living(connection, job_id), archived(connection, job_id)) == before
+
+
+@pytest.mark.lease("L20", "L33")
+def test_a_leader_that_was_frozen_between_the_look_and_the_rescue_changes_nothing(site, connection):
+    know(connection, EXPIRED, -1)
+    ids = running(connection, EXPIRED, 3)
+    chore = Rescue()
+    chore.run(site)
+    chore._walk(site)
+    take_over(connection, site.fence)
+
+    with pytest.raises(LeaseLost):
+        run_out(chore, site)
+    assert set(states(connection, ids)) == {"running"}
+
+
+def write(site: Site, ids, claims, attempts):
+    return site.write("job_rescue", None, "default", ids, claims, attempts, CHANNEL, ERROR)
+
+
+def blocked(connection, site):
+    [(waiting,)] = connection.execute("select cardinality(pg_blocking_pids($1::int))", site.connection.backend_pid)
+    return waiting
+
+
+def test_a_row_that_a_trigger_refuses_is_set_aside_and_the_others_are_rescued(site, connection, events):
+    know(connection, EXPIRED, -1)
+    ids = running(connection, EXPIRED, 100)
+    last = running(connection, EXPIRED, 3, max_attempts=1)
+    connection.execute(
+        "create function public.refuse() returns trigger language plpgsql as $$ "
+        f"begin if old.id in ({ids[41]}, {last[1]}) then raise exception 'not this one'; end if; "
+        "if tg_op = 'DELETE' then return old; end if; return new; end $$"
+    )
+    connection.execute("create trigger refuse before update or delete on fastq.job for each row execute function public.refuse()")
+    chore = Rescue()
+
+    assert run_out(chore, site) == 101
+    assert [event.fields["id"] for event in events if event.name == "chore.row_skipped"] == [ids[41], last[1]]
+    running(connection, UNKNOWN, 1, since=TTL * 2, queue="other")
+    chore._all_at = 0.0
+    assert run_out(chore, site) == 1
+
+
+def test_a_window_that_takes_too_long_to_read_shrinks(database, connection, events, monkeypatch):
+    monkeypatch.setattr("fastq.chores.rescue.SMALLEST_WINDOW", 10)
+    add(connection, 60_000)
+    site = site_on(database)
+    site.connection.execute("set statement_timeout = '4ms'")
+    chore = Rescue()
+    for _ in range(4):
+        chore.run(site)
+
+    assert [event.fields["size"] for event in events if event.name == "chore.batch_shrunk"][:2] == [10_000, 5_000]
+    site.connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_backlog_of_a_million_is_walked_through_in_bounded_windows(site, connection):
+    connection.execute(
+        "insert into fastq.job (kind, queue) select 'nap', 'q' || n % 3 from generate_series(1, 1000000) as n"
+    )
+    connection.execute(
+        "update fastq.job set state = 'running', attempt = 1, claim = $1, attempted_at = now() - interval '1 hour' where id % 1000 = 0",
+        token(UNKNOWN, 1),
+    )
+    assert run_out(Rescue(), site) == 1_000
