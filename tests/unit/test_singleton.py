@@ -1,14 +1,19 @@
 """The handle of a singleton: when it says `stopping`, and how whoever waits on it wakes up."""
 
 import asyncio
+import queue
+import random
 import threading
 import time
 
 import pytest
 
+from fastq import events
+from fastq.config import Config
 from fastq.elector import Trust
 from fastq.lease import Fence, boottime
-from fastq.singleton import Notice, Singleton
+from fastq.singleton import Notice, Singleton, SingletonStopped
+from fastq.singletons import Runner
 
 LONG, SOON = 20.0, 2.0  # s: a wait that must be ended, and the time it may take to end
 
@@ -94,3 +99,42 @@ def test_a_coroutine_waits_its_time_and_leaves_nothing_behind(singleton, notice)
     assert asyncio.run(singleton.wait_async(0.01)) is False
     notice.give("stop")
     assert asyncio.run(singleton.wait_async(LONG)) is True
+
+
+def test_an_interruption_that_meets_the_end_of_the_function_harms_nothing(monkeypatch):
+    """It is thrown just when the function returns, 300 times: it lands in the function or nowhere."""
+    rng, broken, landed, returned = random.Random(7), [], [], []
+    monkeypatch.setattr(threading, "excepthook", broken.append)
+    began, ended = queue.Queue(), queue.Queue()
+
+    def run(handle):
+        try:
+            began.put(handle)
+            until = time.perf_counter() + rng.uniform(0.0005, 0.0035)
+            while time.perf_counter() < until:
+                pass
+            returned.append(handle.term)
+        except SingletonStopped:
+            landed.append(handle.term)
+            raise
+
+    runner = Runner("orders", run, Config(shutdown_timeout=0.002, timeout_grace=5), "")
+    end = events.subscribe(lambda event: ended.put(event.fields["term"]) if event.name == "singleton.ended" else None)
+    runner.thread.start()
+    for term in range(300):
+        fence = Fence("singleton:orders", "me", term)
+        runner.begin(fence, Trust(boottime() + 60))
+        began.get(timeout=5)
+        runner.end(fence, "stop")
+        while runner.working:
+            time.sleep(0.0002)
+            runner.tick()
+        assert ended.get(timeout=5) == term
+    end()
+
+    assert broken == []
+    assert runner.thread.is_alive()
+    assert not runner.stuck
+    assert landed, "some were interrupted"
+    assert returned, "and some were not"
+    assert sorted({*landed, *returned}) == list(range(300))
