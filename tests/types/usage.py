@@ -5,6 +5,7 @@ It is never executed.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypedDict, assert_type
 
 import attrs
@@ -14,6 +15,8 @@ import pydantic
 from fastq.args import Args, Kind, kind
 from fastq.client import Client
 from fastq.job import Cancel, Job, Snooze
+from fastq.periodic import Backfill
+from fastq.schedule import Cron, Every
 from fastq.worker import Registry, Worker
 
 client = Client()
@@ -110,6 +113,19 @@ client.enqueue(SortArgs(["whale"]), priority="high")  # wrong
 client.enqueue_many([SortArgs(["whale"]), "sort"])  # wrong
 client.enqueue_many([PlainStruct(1)], kind=MAIL)  # wrong
 
+# Periodic
+
+registry.periodic("sort", Cron("0 9 * * mon-fri", tz="Europe/Berlin"), SortArgs(["whale"]), missed="skip", run_on_start=True)
+registry.periodic("mail", Every(30), MailDict(to="x"), kind=MAIL, missed=Backfill(3), queue="slow", tags=["a"])
+
+registry.periodic("sort", "0 9 * * *", SortArgs(["whale"]))  # wrong
+registry.periodic("sort", Every("30"), SortArgs(["whale"]))  # wrong
+registry.periodic("sort", Every(30), SortArgs([1]))  # wrong
+registry.periodic("sort", Every(30), SortArgs(["whale"]), missed="never")  # wrong
+registry.periodic("sort", Every(30), SortArgs(["whale"]), delay=3)  # wrong
+registry.periodic("mail", Every(30), MailDict(to="x"))  # wrong
+registry.periodic("mail", Every(30), PlainStruct(1), kind=MAIL)  # wrong
+
 # Work
 
 
@@ -123,6 +139,7 @@ class SortWorker(Worker[SortArgs]):
         assert_type(job.args.strings, list[str])
         assert_type(job.id, int)
         assert_type(job.tags, tuple[str, ...])
+        assert_type(job.tick, datetime | None)
         job.args.string  # wrong  # noqa: B018 - the mistake itself
 
 
