@@ -1,8 +1,10 @@
 """The handle of a singleton: when it says `stopping`, and how whoever waits on it wakes up."""
 
 import asyncio
+import functools
 import queue
 import random
+import sys
 import threading
 import time
 
@@ -101,16 +103,18 @@ def test_a_coroutine_waits_its_time_and_leaves_nothing_behind(singleton, notice)
     assert asyncio.run(singleton.wait_async(LONG)) is True
 
 
-def test_an_interruption_that_meets_the_end_of_the_function_harms_nothing(monkeypatch):
+def test_an_interruption_that_meets_the_end_of_the_function_harms_nothing(monkeypatch, request):
     """It is thrown just when the function returns, 300 times: it lands in the function or nowhere."""
     rng, broken, landed, returned = random.Random(7), [], [], []
     monkeypatch.setattr(threading, "excepthook", broken.append)
+    request.addfinalizer(functools.partial(sys.setswitchinterval, sys.getswitchinterval()))
+    sys.setswitchinterval(0.0001)  # or the function would end before anybody looks
     began, ended = queue.Queue(), queue.Queue()
 
     def run(handle):
         try:
             began.put(handle)
-            until = time.perf_counter() + rng.uniform(0.0005, 0.0035)
+            until = time.perf_counter() + rng.uniform(0.0005, 0.006)
             while time.perf_counter() < until:
                 pass
             returned.append(handle.term)
