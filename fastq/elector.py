@@ -238,7 +238,7 @@ class Elector:
     def _resign(self, candidacy: Candidacy) -> None:
         """Give a lease up and leave it to others for a while."""
         fence = self._end(candidacy, "resign")
-        emit("lease.resigned", level=logging.WARNING, lease=fence.name, term=fence.term)
+        emit("lease.resigned", lease=fence.name, term=fence.term)
         candidacy.due = candidacy.rests_until = boottime() + candidacy.rest
         self._releasing.append((fence, 0))
 
@@ -257,8 +257,8 @@ class Elector:
     def _end(self, candidacy: Candidacy, reason: str) -> Fence:
         fence, candidacy.fence = candidacy.fence, None
         assert fence is not None, "only what is held can end"
-        candidacy.trust.until = 0.0
         candidacy.end(fence, reason)
+        candidacy.trust.until = 0.0  # not before: who saw it would think that the term was lost
         return fence
 
     def _release_all(self) -> None:

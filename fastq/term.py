@@ -121,8 +121,10 @@ class Track:
         self._wakeup.set()
 
     def _run(self) -> None:
-        while not self._ending.wait(0.0):
-            self._wakeup.clear()
+        while True:
+            self._wakeup.clear()  # before looking: who ends the term after that wakes us again
+            if self._ending.wait(0.0):
+                break
             while self._woken:
                 name = self._woken.pop()
                 self._due.update({chore: 0.0 for chore in self.chores if chore.name == name})
@@ -136,7 +138,7 @@ class Track:
     def _sleep(self) -> None:
         """Until a chore is due, somebody wakes us, or the trust is over."""
         left = min(self._due.values()) - time.monotonic()
-        if left > 0 and not self._woken:
+        if left > 0 and not self._woken and not self._ending.wait(0.0):
             self._wakeup.wait(min(left, self._ending.left()))
 
     def _once(self, chore: Chore) -> float:
