@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from fastq.config import Config
     from fastq.db import Connection
 
-PATIENCE = 5.0
-"""Seconds to wait for a notification before a round trip proves that the connection still lives; River's figure."""
+PATIENCE = 10.0
+"""Seconds to wait for a notification before a round trip proves that the connection still lives. While it does not, producers
+poll, so this bounds for how long a wake-up may take the length of a poll."""
 
 PAUSE = 0.5
 """Seconds between attempts to connect; the producers poll meanwhile."""

@@ -45,7 +45,7 @@ LOST_PAUSE = 0.5
 """Seconds until a chore whose session was lost is tried again on a new one: a server or pooler that restarts is back soon, and if
 it is not, the term is over."""
 
-NOTE_INTERVAL = 30.0
+NOTE_INTERVAL = 60.0
 """Seconds between notes of what ran, so that an idle leader does not write all the time; what failed is noted at once."""
 
 
