@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from fastq.errors import ConfigError
@@ -39,7 +40,8 @@ class Share(NamedTuple):
     days: float
 
 
-class Retention(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Retention:
     """The rules: days by queue (None: any) and state (None: any)."""
 
     rules: dict[tuple[str | None, str | None], float]

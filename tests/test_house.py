@@ -15,7 +15,7 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 
 # A module imports modules of lower layers, and of its own layer. A new module gets its place here.
 LAYERS = (
-    "errors config job retry",
+    "errors config job retry retention",
     (
         "codec _codec_py _codec_c args args_json args_faults schedule periodic worker board claimed lane outcome "
         "db events log enqueue wake pool adapters"

@@ -119,23 +119,21 @@ class Prune:
 
     def __init__(self) -> None:
         self._batch = Batch(self.name, LIMIT)
-        self._walks: list[Walk] = []
+        self._walks: list[Walk] | None = None
         self._queues: list[str] | None = None  # what the walks are for
         self._oldest = 0  # days: before that there are no partitions
 
     def start(self, site: Site) -> None:
-        """Read the rules."""
-        self._begin(site)
+        """Need nothing."""
 
     def run(self, site: Site) -> float:
         """Take one step of the walk whose turn it is."""
-        if site.queues != self._queues:
-            self._begin(site)  # a queue that came to the domain has a past
+        if self._walks is None or site.queues != self._queues:
+            self._walks = self._begin(site)  # a queue that came to the domain has a past
         for walk in self._walks:
             if not walk.resting:
                 walk.go(site, self._batch, self._oldest)
-                self._walks.remove(walk)
-                self._walks.append(walk)
+                self._walks = [*(other for other in self._walks if other is not walk), walk]
                 return NAP
         for walk in self._walks:
             walk.resting = False
@@ -144,11 +142,12 @@ class Prune:
     def end(self, site: Site, reason: str) -> None:
         """Leave the rest to the next leader."""
 
-    def _begin(self, site: Site) -> None:
+    def _begin(self, site: Site) -> list[Walk]:
+        """Make the walks that the rules ask for."""
         retention = Retention.parse(site.config.keep)
         self._oldest = retention.whole_days(site.config.archive_days) + 1
         self._queues = site.queues
-        self._walks = [
+        return [
             Walk(share)
             for share in retention.shares(site.config.archive_days)
             if share.queue is None or not site.queues or share.queue in site.queues

@@ -63,5 +63,3 @@ def run_out(chore, site, limit=1_000):
     before = site.changed
     run_until(chore, site, lambda pause: pause > 0.2, limit)
     return site.changed - before
-
-

@@ -115,7 +115,10 @@ def test_every_statement_that_a_chore_writes_with_is_looked_at_here():
     assert set().union(*(written[chore] for chore in MINE)) == set(FENCED)
     for name in set().union(*written.values()):
         text = (SQL / f"{name}.sql").read_text()
-        assert "name = $1::text and holder = $2::text and term = $3::bigint and expires_at > clock_timestamp()\n    for key share" in text
+        assert (
+            "name = $1::text and holder = $2::text and term = $3::bigint and expires_at > clock_timestamp()\n    for key share"
+            in text
+        )
 
 
 def expire(connection):

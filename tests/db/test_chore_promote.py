@@ -48,7 +48,10 @@ def test_what_is_due_becomes_available_and_the_rest_waits(site, connection):
     assert run_out(Promote(), site) == 2
 
     rows = [living(connection, job_id) for job_id in due]
-    assert [(row["state"], row["scheduled_at"], row["attempt"]) for row in rows] == [("available", None, 0), ("available", None, 3)]
+    assert [(row["state"], row["scheduled_at"], row["attempt"]) for row in rows] == [
+        ("available", None, 0),
+        ("available", None, 3),
+    ]
     assert states(connection, later) == ["scheduled"]
     assert sorted(claimed_ids(connection)) == due
 
