@@ -3,11 +3,11 @@ PYTHON ?= python3
 BIN    := .venv/bin
 STAMP  := .venv/.built
 .DEFAULT_GOAL := help
-.PHONY: help build run test slow lint types check bench chaos asan fuzz clean
+.PHONY: help build run test slow lint types check bench chaos failover asan fuzz clean
 
 help:  ## list the commands
 	@echo "make run is the place to start; make check is what a change must pass."
-	@awk -F ':[^#]*## *' '/^[a-z]+:.*##/ {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':[^#]*## *' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(STAMP)  ## make .venv with the package, its C core and the development tools
 
@@ -42,6 +42,10 @@ bench: build  ## measure, one question per file
 
 chaos: build  ## kill processes at random and account for every job
 	$(BIN)/python -m tests.chaos --jobs 20000 --kills 23 --json
+
+failover: build  ## measure how long nobody leads after each kind of fault, and that no leader of the past writes
+	$(BIN)/python -m tests.chaos.failover
+	$(BIN)/python -m tests.chaos.failover --freeze 25 --two-leaders 60 --schedule 60
 
 asan: build  ## test the C core under the address and undefined-behaviour sanitizers
 	$(MAKE) -C csrc asan PYTHON=../$(BIN)/python

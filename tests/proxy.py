@@ -6,7 +6,7 @@ Two threads per connection, one for each direction; each has at most one chunk i
     restore      what was kept back is delivered late, as a network does, and everything goes on
     sever        all connections are closed
     late         seconds by which each answer of the server is kept back: the statement takes effect in time, its answer does not
-    hold         only the next execution of a prepared statement, known by its text, is kept on its way to the server
+    hold         only the next execution of a statement, prepared or not, known by its text, is kept on its way to the server
     release      it is delivered now
 """
 
@@ -35,16 +35,17 @@ class Link:
 
     def learn(self, chunk: bytes, statements: Mapping[str, bytes]) -> None:
         """Notice which statements the client prepares."""
-        if not statements or (b"_pg3_" not in chunk and not self.recent):
+        if b"_pg3_" not in chunk and not self.recent:
             return
         self.recent = (self.recent + chunk)[-RECENT:]
         for label, text in statements.items():
             if label not in self.names.values() and (found := re.search(rb"(_pg3_\d+)\0" + re.escape(text), self.recent)):
                 self.names[found[1]] = label
 
-    def executes(self, chunk: bytes) -> set[str]:
-        """Tell which statements a chunk executes."""
-        return {label for name, label in self.names.items() if b"\0" + name + b"\0" in chunk}
+    def executes(self, chunk: bytes, statements: Mapping[str, bytes]) -> set[str]:
+        """Tell which statements a chunk executes, by their names or their texts."""
+        named = {label for name, label in self.names.items() if b"\0" + name + b"\0" in chunk}
+        return named | {label for label, text in statements.items() if text in chunk}
 
 
 class Proxy:
@@ -148,9 +149,9 @@ class Proxy:
     def _pump(self, link: Link, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
             while chunk := source.recv(CHUNK):
-                if source is link.client:
+                if source is link.client and self._statements:
                     link.learn(chunk, self._statements)
-                    self._hold(link, link.executes(chunk))
+                    self._hold(link, link.executes(chunk, self._statements))
                 elif self.late:
                     time.sleep(self.late)
                 with self._state:

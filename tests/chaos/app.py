@@ -1,11 +1,13 @@
-"""The app that the chaos runs work: naps that tell the ledger of their start and their end. Imported by the worker processes."""
+"""The app that the chaos runs work: naps that tell the ledger of their start and their end, and, if CHAOS_PERIODIC asks for it,
+periodic jobs that tick each second. Imported by the worker processes and by their supervisor.
+"""
 
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from fastq import Args, Job, Registry, Worker
+from fastq import Args, Backfill, Every, Job, Registry, Worker
 from tests.chaos.ledger import END, FAILED, START, Ledger
 
 registry = Registry()
@@ -30,3 +32,18 @@ class NapWorker(Worker[Nap]):
 
     def retry_delay(self, job_attempt: int, error: BaseException) -> float:
         return 0.1
+
+
+@dataclass
+class Tick(Args, kind="chaos_tick"):
+    pass
+
+
+@registry.register
+class TickWorker(Worker[Tick]):
+    def work(self, job: Job[Tick]) -> None:
+        return
+
+
+for number in range(int(os.environ.get("CHAOS_PERIODIC", "0"))):
+    registry.periodic(f"chaos-{number}", Every(1), Tick(), missed=Backfill(1_000))

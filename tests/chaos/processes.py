@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.checker import Fault
@@ -59,10 +60,16 @@ class Host:
         os.kill(pid, signal.SIGKILL)
         self.faults.append(Fault("worker", at, pid, wait_until_gone([pid], PATIENCE)))
 
-    def kill_supervisor(self) -> None:
-        """SIGKILL the supervisor, start the next one, and note when each descendant of the first was gone."""
+    def kill_supervisor(self, *, whole: bool = False) -> None:
+        """SIGKILL the supervisor, start the next one, and note when each descendant of the first was gone.
+
+        With `whole` its descendants are killed at the same moment: a host that is lost.
+        """
         victim, below = self._supervisor, descendants(self._supervisor.pid)
         at = now()
+        for pid in below if whole else ():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         victim.kill()
         victim.wait()
         dead_at = now()

@@ -11,9 +11,10 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -41,7 +42,7 @@ STALLED = 60.0
 
 ROWS = """select id, state::text, attempt, max_attempts,
     array(select (error ->> 'attempt')::int from jsonb_array_elements(errors) as error)
-    from fastq.job_archive"""
+    from fastq.job_archive where kind = 'chaos_nap'"""
 
 
 @dataclass
@@ -54,6 +55,7 @@ class Plan:
     procs: int = 2
     seed: int = 0
     every: float = 0.5
+    whole_hosts: bool = False  # with a supervisor everything below it is killed, so that nobody gives its jobs back
 
     @property
     def faults(self) -> int:
@@ -125,10 +127,10 @@ class Feeder:
         return len(ids) if rolled_back else 0
 
 
-def run(plan: Plan, url: str, folder: Path) -> dict[str, Any]:
-    """Carry out a plan on a fresh, migrated database; return the account."""
+def run(plan: Plan, url: str, folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """Carry out a plan on a fresh, migrated database, with some more settings of the supervisors; return the account."""
     started = time.monotonic()
-    environment = {**os.environ, **SETTINGS, "FASTQ_DATABASE_URL": url, "CHAOS_LEDGER": str(folder)}
+    environment = {**os.environ, **SETTINGS, **settings, "FASTQ_DATABASE_URL": url, "CHAOS_LEDGER": str(folder)}
     host = Host(plan.procs, plan.concurrency, environment, folder)
     feeder = Feeder(plan, url, lambda: len(host.faults))
     thread = threading.Thread(target=feeder.run, name="feeder")
@@ -146,7 +148,7 @@ def run(plan: Plan, url: str, folder: Path) -> dict[str, Any]:
         feeder.stopped = True
         host.clear()
     rows = [Row(*columns, frozenset(errors)) for *columns, errors in execute(url, ROWS)]
-    left = [job for (job,) in execute(url, "select id from fastq.job")]
+    left = [job for (job,) in execute(url, "select id from fastq.job where kind = 'chaos_nap'")]
     evidence = Evidence(feeder.acknowledged, feeder.rolled_back, left, rows, list(ledger.read(folder)), host.faults)
     verdict = check(evidence)
     measure_recovery(evidence, verdict)
@@ -163,7 +165,7 @@ def inject(plan: Plan, host: Host) -> None:
         if target == "worker":
             host.kill_worker(dice)
         else:
-            host.kill_supervisor()
+            host.kill_supervisor(whole=plan.whole_hosts)
 
 
 def await_end(url: str, host: Host) -> None:
@@ -171,7 +173,7 @@ def await_end(url: str, host: Host) -> None:
     left, moved = -1, time.monotonic()
     with psycopg.connect(url, autocommit=True) as connection:
         while host.alive and time.monotonic() - moved < STALLED:
-            (count,) = connection.execute("select count(*) from fastq.job").fetchone() or (0,)
+            (count,) = connection.execute("select count(*) from fastq.job where kind = 'chaos_nap'").fetchone() or (0,)
             if count == 0:
                 return
             if count != left:
