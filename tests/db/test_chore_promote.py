@@ -1,4 +1,4 @@
-"""Promotion: what is due becomes available, a batch at a time, whatever waits beside it, and the chore knows when to come back."""
+"""Promotion: what is due becomes available, a batch at a time, whatever waits beside it, and the chore knows when to return."""
 
 import time
 

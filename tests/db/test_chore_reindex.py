@@ -1,11 +1,11 @@
 """Reindexing: bloated indexes are built anew, within limits, and what a build that was cut off leaves behind is cleaned."""
 
-import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -240,7 +240,7 @@ def test_the_build_of_a_killed_leader_ends_within_three_seconds_and_the_next_one
 ):
     bloat(connection)
     hold_snapshot(other)
-    leader = subprocess.Popen([sys.executable, "-c", BUILD, database], cwd=os.getcwd())
+    leader = subprocess.Popen([sys.executable, "-c", BUILD, database], cwd=Path.cwd())
     try:
         wait_for(lambda: connection.execute(REINDEX), what="the build")
         wait_for(lambda: [name for name in indexes_seen(connection) if name.endswith("_ccnew")], what="its index")
