@@ -1,0 +1,239 @@
+"""Domains: which queues a leader maintains, and queues that two would maintain."""
+
+from dataclasses import replace
+
+import pytest
+
+from fastq import migrate
+from fastq.chores.domains import Conflict, DomainQueues, Domains, check, conflicts
+from fastq.chores.promote import Promote
+from fastq.errors import LeaseError, LeaseLost
+from fastq.events import subscribe
+from fastq.lease import acquire, release
+from tests.db.jobs import add, living, session
+from tests.db.leases import lead, site_on, take_over
+from tests.helpers import execute
+
+TTL = 15.0
+DEFAULT = "default"
+
+
+@pytest.fixture
+def events():
+    """Give the events of this process, as they come."""
+    heard = []
+    unsubscribe = subscribe(heard.append)
+    yield heard
+    unsubscribe()
+
+
+@pytest.fixture
+def site(database):
+    """Give a place where the leader of the domain 'billing' works, which itself works the queue 'invoices'."""
+    made = site_on(database, name="leader:billing", leader_domain="billing")
+    made.config = replace(made.config, queues={"invoices": 4})
+    yield made
+    made.connection.close()
+
+
+def work(connection, number, domain, *queues, ttl=TTL):
+    """Do what a supervisor's beat does for a process; a ttl below 0 makes it one that is gone."""
+    connection.run("process_beat", [number], [number], "host", f"s{number}", ",".join(queues), ttl, domain, [])
+
+
+def refusal(connection, domain, *queues):
+    """Return what a supervisor is told that would join; '' if it may."""
+    try:
+        check(connection, domain, queues, TTL)
+    except LeaseError as error:
+        return str(error)
+    return ""
+
+
+# Overlaps
+
+
+@pytest.mark.lease("L49")
+def test_a_queue_of_another_domain_is_refused_with_both_names(connection):
+    work(connection, 1, "billing", "invoices", "payments")
+
+    said = refusal(connection, "mail", "emails", "payments")
+
+    assert said == (
+        "queue 'payments' is maintained by domain 'billing' and by domain 'mail'; a queue belongs to one domain: "
+        "take it off one of them; its processes count until 15 s after their last sign of life"
+    )
+    assert refusal(connection, "mail", "emails") == ""
+    assert refusal(connection, "billing", "payments", "invoices", "refunds") == "", "its own"
+
+
+@pytest.mark.lease("L49")
+def test_the_default_domain_stands_against_every_queue_of_a_named_one_whoever_comes_first(connection):
+    work(connection, 1, DEFAULT, "default")
+    said = refusal(connection, "billing", "invoices")
+    assert said.startswith("queue 'invoices' is maintained by domain 'billing', and by domain 'default', which maintains every")
+    assert refusal(connection, DEFAULT, "invoices", "default") == "", "alone it may have any"
+
+    connection.execute("delete from fastq.process")
+    work(connection, 2, "billing", "invoices")
+    said = refusal(connection, DEFAULT, "default")
+    assert said.startswith("queue 'invoices' is maintained by domain 'billing', and by domain 'default', which maintains every")
+    assert "give every fastq run of this schema a --leader-domain, or none" in said
+
+
+@pytest.mark.lease("L49")
+def test_a_leader_counts_before_its_first_process_and_after_its_last(connection):
+    term = acquire(connection, "leader:billing", "somebody", TTL, ["invoices"]).term
+    assert refusal(connection, "mail", "invoices")
+    assert refusal(connection, DEFAULT, "default")
+    connection.execute("update fastq.lease set holder = '' where name = 'leader:billing'")
+    assert term
+    assert refusal(connection, "mail", "invoices") == ""
+
+    fence = lead(connection, "leader:default")
+    assert refusal(connection, "mail", "emails")
+    assert release(connection, fence, "fastq")
+    assert refusal(connection, "mail", "emails") == ""
+
+
+@pytest.mark.lease("L49", "L50")
+def test_processes_that_are_gone_and_leases_that_ran_out_count_no_more(connection):
+    work(connection, 1, "billing", "invoices", ttl=-1.0)
+    acquire(connection, "leader:billing", "somebody", TTL, ["invoices"])
+    connection.execute("update fastq.lease set expires_at = clock_timestamp()")
+
+    assert refusal(connection, "mail", "invoices") == ""
+    assert refusal(connection, DEFAULT, "invoices") == ""
+
+
+@pytest.mark.lease("L49")
+def test_three_domains_on_one_queue_are_found_as_pairs(connection):
+    for number, domain in enumerate(("c", "a", "b")):
+        work(connection, number, domain, "q", f"q{domain}")
+
+    assert conflicts(connection) == [Conflict("q", "a", "b"), Conflict("q", "a", "c"), Conflict("q", "b", "c")]
+
+
+@pytest.mark.lease("L49")
+def test_an_overlap_that_came_about_by_rows_changed_by_hand_is_reported_once_and_again_when_it_has_gone_and_come(site, events):
+    connection, chore = site.connection, Domains()
+    work(connection, 1, "billing", "invoices")
+    work(connection, 2, "mail", "emails")
+
+    def reported():
+        assert chore.run(site) > 0
+        found = [(event.fields["queue"], event.fields["domain"], event.fields["other"]) for event in events]
+        events.clear()
+        return found
+
+    assert reported() == []
+    connection.execute("update fastq.process set queues = 'emails,invoices' where id = 2")
+    assert reported() == [("invoices", "billing", "mail")]
+    assert reported() == []
+    work(connection, 3, DEFAULT, "default")
+    assert reported() == [("emails", "mail", "default"), ("invoices", "billing", "default"), ("invoices", "mail", "default")]
+    connection.execute("delete from fastq.process where id > 1")
+    assert reported() == []
+    work(connection, 2, "mail", "invoices")
+    assert reported() == [("invoices", "billing", "mail")]
+
+
+# What a domain maintains
+
+
+@pytest.mark.lease("L50")
+def test_a_leader_maintains_what_any_living_process_of_its_domain_works(site):
+    connection, chore = site.connection, DomainQueues()
+    work(connection, 1, "billing", "payments", "invoices")
+    work(connection, 2, "billing", "refunds")
+    work(connection, 3, "billing", "ancient", ttl=-1.0)
+    work(connection, 4, "mail", "emails")
+
+    chore.start(site)
+
+    assert site.queues == ["invoices", "payments", "refunds"]
+    assert connection.execute("select queues from fastq.lease where name = 'leader:billing'") == [(site.queues,)]
+    connection.execute("update fastq.process set expires_at = clock_timestamp() where id = 1")
+    assert 0 < chore.run(site) <= 5.0
+    assert site.queues == ["invoices", "refunds"], "its own remain, whoever else works them"
+
+
+@pytest.mark.lease("L50")
+def test_the_list_is_written_only_when_it_has_changed(site):
+    chore, version = DomainQueues(), "select xmin::text from fastq.lease where name = 'leader:billing'"
+    chore.start(site)
+    before = site.connection.execute(version)
+    chore.run(site)
+    assert site.connection.execute(version) == before
+    work(site.connection, 1, "billing", "payments")
+    chore.run(site)
+    assert site.connection.execute(version) != before
+
+
+@pytest.mark.lease("L50", "L47")
+def test_in_a_rolling_deploy_an_old_leader_promotes_the_due_jobs_of_a_queue_that_only_the_new_programs_know(site):
+    connection, queues, promote = site.connection, DomainQueues(), Promote()
+    due = {"state": "scheduled", "scheduled_at": "2020-01-01", "seq": None}
+    (new,), (foreign,) = add(connection, queue="payments", **due), add(connection, queue="emails", **due)
+    queues.start(site)
+    promote.start(site)
+    promote.run(site)
+    assert living(connection, new)["state"] == "scheduled", "nobody works that queue here"
+
+    work(connection, 1, "billing", "payments")
+    queues.run(site)
+    promote.run(site)
+
+    assert living(connection, new)["state"] == "available"
+    assert living(connection, foreign)["state"] == "scheduled"
+
+
+@pytest.mark.lease("L50")
+def test_a_leader_that_was_succeeded_changes_the_list_no_more(site, connection):
+    take_over(connection, site.fence)
+    work(connection, 1, "billing", "payments")
+    before = connection.execute("select queues from fastq.lease where name = 'leader:billing'")
+
+    with pytest.raises(LeaseLost):
+        DomainQueues().run(site)
+
+    assert connection.execute("select queues from fastq.lease where name = 'leader:billing'") == before
+
+
+# Before there were domains
+
+
+@pytest.mark.lease("L46")
+def test_the_leaders_row_of_the_first_version_goes_on_as_the_default_domains(empty_database, monkeypatch):
+    known = migrate.migrations()
+    monkeypatch.setattr(migrate, "migrations", lambda: known[:1])
+    migrate.migrate(empty_database)
+    term = 4_000_000_000_000_000  # ahead of the clock
+    execute(
+        empty_database,
+        "update fastq.leader set holder = 'old:1', term = %s, expires_at = clock_timestamp() + interval '1 h'",
+        term,
+    )
+    monkeypatch.setattr(migrate, "migrations", lambda: known)
+    migrate.migrate(empty_database)
+    connection = session(empty_database)
+
+    row = connection.execute("select name, holder, term, queues from fastq.lease")
+    assert row == [("leader:default", "old:1", term, None)]
+    assert acquire(connection, "leader:default", "new", TTL).term is None, "it is still the old program's"
+    connection.execute("update fastq.lease set expires_at = clock_timestamp()")
+    assert acquire(connection, "leader:default", "new", TTL).term == term + 1
+    connection.close()
+
+
+@pytest.mark.lease("L46", "L47")
+def test_the_default_domain_maintains_every_queue(database):
+    site = site_on(database, name="leader:default")
+    due = {"state": "scheduled", "scheduled_at": "2020-01-01", "seq": None}
+    jobs = [add(site.connection, queue=queue, **due)[0] for queue in ("default", "emails", "nobody_works_it")]
+    promote = Promote()
+    promote.start(site)
+    promote.run(site)
+
+    assert {living(site.connection, job)["state"] for job in jobs} == {"available"}
+    site.connection.close()

@@ -1,0 +1,272 @@
+"""Supervisors that lead: who holds which lease, through deaths, stops, requests and whatever is notified."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from fastq.admin_leaders import resign
+from tests.db.jobs import session
+from tests.helpers import process_exists, wait_for
+from tests.proxy import Proxy
+
+pytestmark = pytest.mark.process
+
+DEFAULT, SCHEMA = "leader:default", "schema"
+BUSY = 0.25  # s; what a busy machine may add
+LEASES = (
+    "select name, holder, term, extract(epoch from expires_at - clock_timestamp())::float8 from fastq.lease where holder <> ''"
+)
+ELECTORS = "select pid from pg_stat_activity where application_name = 'fastq elector' and datname = current_database()"
+
+
+def leases(jobs):
+    """Return (holder, term, seconds left) of the leases that are held, by name."""
+    return {name: tuple(rest) for name, *rest in jobs.execute(LEASES)}
+
+
+def holder(jobs, name=DEFAULT):
+    return leases(jobs).get(name, ("",))[0]
+
+
+def pid_of(jobs, name=DEFAULT):
+    """Return the pid that a lease's holder says."""
+    return int((holder(jobs, name) or "::").split(":")[1] or 0)
+
+
+def wait_for_leader(jobs, supervisor, name=DEFAULT, timeout=10.0):
+    """Wait until a supervisor holds a lease; return the lease's row."""
+    wait_for(lambda: pid_of(jobs, name) == supervisor.pid, timeout, f"{name} to be held by {supervisor.pid}: {leases(jobs)}")
+    return leases(jobs)[name]
+
+
+@pytest.mark.lease("L45", "L48")
+def test_each_domain_has_a_leader_and_the_schema_has_one(supervise, jobs):
+    billing = supervise(leader_domain="billing", queues="invoices=1")
+    wait_for_leader(jobs, billing, "leader:billing")
+    mail = supervise(leader_domain="mail", queues="emails=1")
+    second = supervise(leader_domain="mail", queues="emails=1")
+    wait_for(lambda: len(leases(jobs)) == 3)
+
+    time.sleep(2.5)  # more than a ttl: whoever could would have taken over
+
+    held = leases(jobs)
+    assert set(held) == {"leader:billing", "leader:mail", SCHEMA}
+    assert pid_of(jobs, "leader:billing") == pid_of(jobs, SCHEMA) == billing.pid
+    assert pid_of(jobs, "leader:mail") in {mail.pid, second.pid}
+    assert [one.said.count("lease.acquired") for one in (billing, mail, second)].count(0) == 1
+    for one in (billing, mail, second):
+        assert one.stop()[0] == 0
+    assert leases(jobs) == {}
+
+
+@pytest.mark.lease("L49")
+@pytest.mark.parametrize(
+    ("domain", "queues", "named"), [("mail", "emails=1,invoices=1", "mail"), ("default", "default=1", "default")]
+)
+def test_a_supervisor_whose_queues_another_domain_maintains_does_not_start(supervise, jobs, domain, queues, named):
+    first = supervise(leader_domain="billing", queues="invoices=1")
+    second = supervise(leader_domain=domain, queues=queues, ready=False)
+
+    assert second.process.wait(20) not in (0, None)
+
+    assert "queue 'invoices' is maintained by domain 'billing'" in second.said
+    assert f"domain '{named}'" in second.said
+    assert first.stop()[0] == 0
+
+
+@pytest.mark.lease("L52")
+def test_a_supervisor_that_is_not_to_lead_works_but_never_leads(supervise, jobs):
+    follower = supervise(lead="off")
+    time.sleep(2.5)  # more than a ttl
+    assert leases(jobs) == {}
+    assert follower.sessions("elector") == 0
+    id_ = jobs.add("nap")
+    jobs.wait_for(id_, "completed")
+
+    leader = supervise()
+    wait_for_leader(jobs, leader)
+    leader.send(signal.SIGKILL)
+    leader.process.wait()
+    time.sleep(3.0)  # its lease has run out
+    assert not [held for held, (_, _, left) in leases(jobs).items() if left > 0]
+    assert follower.stop()[0] == 0
+
+
+@pytest.mark.lease("L24")
+def test_worker_processes_neither_hold_the_leases_connection_nor_matter_to_it(supervise, jobs, database):
+    with Proxy(database) as proxy:  # TCP, so that the kernel tells whose socket is whose
+        jobs.url = proxy.url
+        supervisor = supervise(procs=2)
+        jobs.url = database
+        before = wait_for_leader(jobs, supervisor)
+        elector = jobs.execute(ELECTORS)
+        assert len(elector) == 1
+        mine = sockets(supervisor.pid, proxy.port)
+        assert len(mine) >= 3, "elector, registrar, listener, and the terms'"
+        for pid in supervisor.descendants:
+            assert not sockets(pid, proxy.port) & mine, f"process {pid} has inherited a connection of the supervisor"
+
+        for worker in supervisor.workers:
+            os.kill(worker, signal.SIGKILL)
+        killed = set(supervisor.workers)
+        wait_for(lambda: len(supervisor.workers) == 2 and not set(supervisor.workers) & killed, 20.0)
+
+        after = leases(jobs)[DEFAULT]
+        assert after[:2] == before[:2]
+        assert jobs.execute(ELECTORS) == elector, "not even its session has changed"
+        assert "lease.lost" not in supervisor.said
+        assert supervisor.stop()[0] == 0
+
+
+def sockets(pid, port):
+    """Return the inodes of a process's TCP sockets that are connected to a port of this machine."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    connected = {fields[9] for fields in lines if int(fields[2].rpartition(":")[2], 16) == port}
+    found = set()
+    for entry in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            target = os.readlink(entry)
+        except FileNotFoundError:
+            continue
+        found.add(target.removeprefix("socket:[").removesuffix("]"))
+    return found & connected
+
+
+@pytest.mark.lease("L25", "L32")
+def test_a_supervisor_that_is_started_again_does_not_inherit_the_lease_of_its_killed_predecessor(supervise, jobs):
+    first = supervise(lease_ttl="4")
+    old = wait_for_leader(jobs, first)
+    first.send(signal.SIGKILL)
+    first.process.wait()
+    second = supervise(lease_ttl="4")
+
+    assert holder(jobs) == old[0] or leases(jobs)[DEFAULT][1] > old[1], "until it runs out it is the dead one's"
+    new = wait_for_leader(jobs, second)
+    assert new[0] != old[0]
+    assert new[1] > old[1]
+    assert second.stop()[0] == 0
+
+
+@pytest.mark.lease("L25")
+def test_the_killed_leaders_lease_is_taken_when_it_runs_out_and_not_before(supervise, jobs):
+    first, second = supervise(lease_ttl="2"), supervise(lease_ttl="2")
+    leader = wait_for(lambda: {first.pid: first, second.pid: second}.get(pid_of(jobs)))
+    other = second if leader is first else first
+    wait_for(lambda: leases(jobs)[DEFAULT][2] < 1.3)  # not just now renewed, so that the next renewal is due
+    leader.send(signal.SIGKILL)
+    killed = time.monotonic()
+    left = leases(jobs)[DEFAULT][2]
+    leader.process.wait()
+
+    new = wait_for_leader(jobs, other)
+    took = time.monotonic() - killed
+
+    assert new[1]
+    assert left - BUSY < took < 2.0 + 0.5 + BUSY
+    assert other.stop()[0] == 0
+
+
+@pytest.mark.lease("L44", "L13")
+def test_a_leader_that_stops_hands_over_at_once_though_its_jobs_still_run(supervise, jobs):
+    first = supervise(lease_ttl="20")
+    wait_for_leader(jobs, first)
+    id_ = jobs.add("nap", seconds=4.0)
+    jobs.wait_until_told("start", id_)
+    second = supervise(lease_ttl="20")
+    wait_for(lambda: second.sessions("elector") == 2)
+
+    first.send(signal.SIGTERM)
+    sent = time.monotonic()
+    wait_for(lambda: holder(jobs) != "" and pid_of(jobs) == second.pid, 5.0, "the second to lead")
+    took = time.monotonic() - sent
+
+    assert took < 0.25 + BUSY
+    assert process_exists(first.pid)
+    assert jobs.fate(id_).state == "running"
+    assert first.wait()[0] == 0
+    assert jobs.fate(id_).state == "completed"
+    assert first.said.count("lease.released") == 2
+    assert second.stop()[0] == 0
+
+
+@pytest.mark.lease("L42")
+def test_a_leader_that_was_asked_to_resign_and_stops_is_not_elected_again(supervise, jobs):
+    supervisor = supervise(lease_ttl="20")
+    _, term, _ = wait_for_leader(jobs, supervisor)
+    connection = session(jobs.url)
+    assert resign(connection, DEFAULT).term == term
+    supervisor.send(signal.SIGTERM)
+    assert supervisor.wait()[0] == 0
+
+    assert leases(jobs) == {}
+    assert jobs.execute("select term from fastq.lease where name = %s", DEFAULT) == [(term,)]
+    assert supervisor.said.count("lease.acquired lease=leader:default") == 1
+    connection.close()
+
+
+@pytest.mark.lease("L41", "L44")
+def test_a_leader_that_is_asked_to_resign_leaves_leading_to_another_and_works_on(supervise, jobs):
+    first = supervise(lease_ttl="20")
+    _, term, _ = wait_for_leader(jobs, first)
+    second = supervise(lease_ttl="20")
+    wait_for(lambda: second.sessions("elector") == 2)
+    connection = session(jobs.url)
+    for _ in range(5):
+        resign(connection, DEFAULT, term)
+    connection.close()
+
+    assert wait_for_leader(jobs, second, timeout=2.0)[1] > term
+    assert pid_of(jobs, SCHEMA) == first.pid, "it was asked for one lease"
+    assert first.said.count("lease.resigned") == 1
+    id_ = jobs.add("nap")
+    jobs.wait_for(id_, "completed")
+    time.sleep(2.5)  # its rest is over
+    assert pid_of(jobs) == second.pid
+    assert first.stop()[0] == 0
+    assert second.stop()[0] == 0
+
+
+@pytest.mark.lease("L41", "L43")
+def test_whatever_is_notified_the_leader_leads_on(supervise, jobs):
+    supervisor = supervise()
+    before = {name: row[:2] for name, row in leases(jobs).items()} if wait_for_leader(jobs, supervisor) else {}
+    words = (
+        "@lease",
+        "@lease ",
+        "@lease nobody",
+        "@lease leader:default",
+        "@lease schema",
+        "@resign leader:default",
+        "@",
+        "@due",
+    )
+    junk = ('{"action": "resign", "leader_id": "x"}', "{", "resign", "@periodic", "@cancel", "@due @lease", "x" * 7_000)
+    for _ in range(20):
+        for payload in (*words, *junk):
+            jobs.execute("select pg_notify('fastq', %s)", payload)
+    id_ = jobs.add("nap")  # all of that was heard before this
+    jobs.wait_for(id_, "completed")
+    time.sleep(1.0)  # some renewals
+
+    assert {name: row[:2] for name, row in leases(jobs).items()} == before
+    assert "lease.lost" not in supervisor.said
+    assert "lease.resigned" not in supervisor.said
+    assert supervisor.stop()[0] == 0
+
+
+@pytest.mark.lease("L30")
+def test_a_leader_that_only_polls_hands_over_within_a_poll(supervise, jobs):
+    first = supervise(lease_ttl="20", poll_only="on", poll_interval="0.2")
+    wait_for_leader(jobs, first)
+    second = supervise(lease_ttl="20", poll_only="on", poll_interval="0.2")
+    wait_for(lambda: second.sessions("elector") == 2)
+    first.send(signal.SIGTERM)
+    sent = time.monotonic()
+    wait_for_leader(jobs, second, timeout=5.0)
+
+    assert time.monotonic() - sent < 0.2 + 0.25 + BUSY
+    assert first.wait()[0] == 0
+    assert second.stop()[0] == 0
