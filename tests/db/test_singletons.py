@@ -54,6 +54,7 @@ def start(database):
     yield begin
     for process in started:
         process.stop()
+        process.singletons._elector.stop()  # one with a stuck function would go on until its process ends
 
 
 @pytest.fixture

@@ -26,11 +26,10 @@ def project(singleton: Singleton) -> None:
     try:
         while not singleton.wait(0.02):
             number += 1
-            tell(singleton, f"{'acted' if singleton.once(f'{singleton.term}-{number}') else 'again'}")
-        try:
-            singleton.once("one more")
-        except LeaseLost:
-            tell(singleton, "refused")
+            tell(singleton, "acted" if singleton.once(f"{singleton.term}-{number}") else "again")
+        singleton.once("one more")
+    except LeaseLost:
+        tell(singleton, "refused")
     finally:
         tell(singleton, "end")
 

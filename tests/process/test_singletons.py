@@ -14,6 +14,8 @@ APP = "tests.process.singletons:registry"
 TTL = 1.0  # s
 NAME = "projection:orders"
 HAND_OVER = 0.25  # s
+STALE = """select count(*)::int from fastq.once join fastq.lease using (name)
+    where once.term < lease.term and once.at >= lease.acquired_at"""
 BUSY = 0.5  # s; what a machine that runs other tests too may add
 
 
@@ -140,12 +142,11 @@ def test_a_frozen_holder_is_refused_when_it_goes_on(supervise, jobs):
     os.kill(first.pid, signal.SIGCONT)
     wait_for(lambda: [line for line in lines(jobs, "end") if line.pid == first.pid], 5, "the first to end")
 
-    late = [line for line in jobs.told() if line.pid == first.pid and line.at > resumed and line.queue == NAME]
-    assert [line.what for line in late if line.what in ("acted", "again")] == []
-    noted = jobs.execute("select term, count(*)::int from fastq.once group by 1")
-    told = {term: sum(line.id == term for line in lines(jobs, "acted")) for term, _ in noted}
-    assert all(told[term] <= count <= told[term] + 2 for term, count in noted), "what was told was noted, but for the last ones"
-    assert "one more" not in {item for (item,) in jobs.execute("select item from fastq.once")}
+    late = [line.what for line in jobs.told() if line.pid == first.pid and line.at > resumed and line.queue == NAME]
+    assert late in (["refused", "end"], ["acted", "refused", "end"]), "it may hear late what it asked in time"
+    acted = sum(line.pid == first.pid for line in lines(jobs, "acted"))
+    assert jobs.execute("select count(*)::int from fastq.once where term = %s", first.id) == [(acted,)]
+    assert jobs.execute(STALE) == [(0,)]
     assert len(supervisors) == 2
 
 
