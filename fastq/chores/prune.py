@@ -14,6 +14,7 @@ its partition.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastq import db
@@ -21,7 +22,7 @@ from fastq.chores.batch import Batch, too_slow
 from fastq.retention import Retention
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from fastq.chores.chore import Site
@@ -41,6 +42,19 @@ REST = 60.0
 
 NAP = 0.005
 """Seconds between windows, for the others; a guess."""
+
+
+@contextmanager
+def block_ranges(site: Site) -> Iterator[None]:
+    """Let block ranges be read: sessions of ours rule out bitmap scans, since other statements have an exact index each."""
+    pinned = not site.config.poll_only
+    if pinned:
+        site.connection.execute("set enable_bitmapscan = on")
+    try:
+        yield
+    finally:
+        if pinned and site.connection.usable:
+            site.connection.execute("set enable_bitmapscan = off")
 
 
 class Walk:
@@ -76,20 +90,12 @@ class Walk:
             self._go_on(low, high)
 
     def _read(self, site: Site, oldest: int) -> bool:
-        share = self.share
+        rules = (self.share.days, self.share.queue, list(self.share.others), list(self.share.states))
         try:
-            ids, places, low, high, last = site.connection.run_one(
-                "archive_old",
-                site.queues,
-                self._low,
-                oldest,
-                self._step,
-                share.days,
-                share.queue,
-                list(share.others),
-                list(share.states),
-                LIMIT,
-            )
+            with block_ranges(site):
+                ids, places, low, high, last = site.connection.run_one(
+                    "archive_old", site.queues, self._low, oldest, self._step, *rules, LIMIT
+                )
         except db.Error as error:
             if not too_slow(error) or self._step <= 1.0:
                 raise

@@ -6,8 +6,9 @@ Counted in pages, at 100,000 jobs of each sort and at a million, with the filter
 import pytest
 
 from fastq.chores.partitions import Partitions
+from fastq.chores.prune import block_ranges
 from tests.db.jobs import CHANNEL, add, session
-from tests.db.leases import LEASE, chore_session, configured, lead, site_on
+from tests.db.leases import site_on
 from tests.db.test_plans import explain, nodes
 from tests.helpers import create_database, drop_database
 
@@ -31,11 +32,11 @@ from generate_series(1, $1::bigint) as n
 
 @pytest.fixture(scope="module", params=[100_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
 def crowded(server, migrated_template, request):
-    """Give a session of a leader on a database with so many jobs of each sort, finished ones in the partition of one day."""
+    """Give a leader on a database with so many jobs of each sort, finished ones in the partition of one day."""
     many = request.param
     url = create_database(server, "fastq_test_plans_chores", migrated_template)
     maker = session(url)
-    partitions_of(url, maker)
+    partitions_of(url)
     maker.execute(FINISHED, many)
     maker.execute(
         "select brin_summarize_new_values(indexrelid) from pg_index where indrelid = $1::text::regclass", partition(maker)
@@ -45,17 +46,16 @@ def crowded(server, migrated_template, request):
     maker.execute("vacuum (analyze) fastq.job")
     maker.execute("analyze fastq.job_archive")
     maker.close()
-    opened = chore_session(url, configured(statement_timeout=60.0))
-    yield opened
-    opened.close()
+    site = site_on(url, statement_timeout=60.0)
+    yield site
+    site.connection.close()
     drop_database(server, "fastq_test_plans_chores")
 
 
-def partitions_of(url, connection):
+def partitions_of(url):
     """Let a leader make the partitions."""
     site = site_on(url, name="schema")
     Partitions().run(site)
-    lead(connection)
     site.connection.close()
 
 
@@ -63,13 +63,13 @@ def partition(connection):
     return connection.execute("select 'fastq.job_archive_' || to_char(now() at time zone 'UTC', 'YYYYMMDD')")[0][0]
 
 
-def looked(connection, name, parameters):
+def looked(site, name, parameters):
     """Run a statement; return the pages that it read, the indexes that it used and the tables that it walked through."""
-    connection.execute("begin")
+    site.connection.execute("begin")
     try:
-        explained = explain(connection, name, parameters, "analyze, buffers, costs off, timing off")
+        explained = explain(site.connection, name, parameters, "analyze, buffers, costs off, timing off")
     finally:
-        connection.execute("rollback")
+        site.connection.execute("rollback")
     plan = explained["Plan"]
     ran = [node for node in nodes(plan) if node["Actual Loops"]]
     indexes = {node["Index Name"] for node in ran if "Index Name" in node}
@@ -100,9 +100,10 @@ def test_a_window_of_the_rescue_reads_its_jobs(crowded, queues):
 @pytest.mark.lease("L51")
 @pytest.mark.parametrize("queues", FILTERS.values(), ids=FILTERS)
 def test_a_promotion_reads_its_jobs(crowded, queues):
-    [(ids,)] = crowded.execute("select array_agg(id) from fastq.job where queue = 'mine' and scheduled_at < '2001-01-01'")
-    [(holder, term)] = crowded.execute("select holder, term from fastq.lease where name = $1", LEASE)
-    pages, indexes, walked = looked(crowded, "job_promote", (LEASE, holder, term, queues, ids, CHANNEL))
+    [(ids,)] = crowded.connection.execute(
+        "select array_agg(id) from fastq.job where queue = 'mine' and scheduled_at < '2001-01-01'"
+    )
+    pages, indexes, walked = looked(crowded, "job_promote", (*crowded.fence, queues, ids, CHANNEL))
 
     assert "job_pkey" in indexes
     assert walked <= SMALL
@@ -112,12 +113,13 @@ def test_a_promotion_reads_its_jobs(crowded, queues):
 @pytest.mark.lease("L51")
 @pytest.mark.parametrize("queues", FILTERS.values(), ids=FILTERS)
 def test_a_window_of_the_archive_reads_its_block_ranges(crowded, queues):
-    [(low, size)] = crowded.execute(
+    [(low, size)] = crowded.connection.execute(
         "select (date_trunc('day', now()) + interval '10 hours')::text, pg_relation_size($1::text::regclass) / 8192",
-        partition(crowded),
+        partition(crowded.connection),
     )
     minute = (queues, low, 8, 60.0, -1.0, None, ["emails"], ["completed"], 5_000)
-    pages, indexes, walked = looked(crowded, "archive_old", minute)
+    with block_ranges(crowded):
+        pages, indexes, walked = looked(crowded, "archive_old", minute)
 
     assert len(indexes) == 1
     assert walked <= SMALL
@@ -127,19 +129,17 @@ def test_a_window_of_the_archive_reads_its_block_ranges(crowded, queues):
 @pytest.mark.lease("L51")
 @pytest.mark.parametrize("queues", FILTERS.values(), ids=FILTERS)
 def test_pruning_goes_to_the_places_that_the_look_has_found(crowded, queues):
-    [(low, high)] = crowded.execute(
+    [(low, high)] = crowded.connection.execute(
         "select (day + interval '10 hours')::text, (day + interval '11 hours')::text from date_trunc('day', now()) as day"
     )
-    found = crowded.execute(
+    found = crowded.connection.execute(
         "select id, ctid::text from fastq.job_archive where finalized_at >= $1::text::timestamptz "
         "and finalized_at < $2::text::timestamptz and queue = 'mine' limit 1000",
         low,
         high,
     )
-    [(holder, term)] = crowded.execute("select holder, term from fastq.lease where name = $1", LEASE)
     ids, places = zip(*found, strict=True)
-    quoted = [f'"{place}"' for place in places]
-    pages, _, walked = looked(crowded, "archive_prune", (LEASE, holder, term, queues, low, high, list(ids), quoted))
+    pages, _, walked = looked(crowded, "archive_prune", (*crowded.fence, queues, low, high, list(ids), list(places)))
 
     assert len(ids) > 100
     assert walked <= SMALL
