@@ -4,12 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fastq import db
 from fastq.chores.partitions import INTERVAL, Partitions
 from fastq.chores.prune import LONGEST_STEP, NAP, REST, STEP, Prune
 from fastq.errors import LeaseLost
 from fastq.events import subscribe
+from fastq.lease import acquire
 from fastq.partitions import ensure_partitions, name_of, partitions
 from tests.db.leases import run_out, site_on, take_over
+from tests.helpers import wait_for
 
 FINISH = """
 insert into fastq.job_archive (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)
@@ -261,15 +264,21 @@ def test_nobody_takes_the_lease_while_a_partition_is_being_made(lead_with, conne
     assert other.run_one("lease_acquire", site.fence.name, "another", 10.0, None, None)[0] > site.fence.term
 
 
-def test_a_frozen_leader_loses_its_open_transaction_before_its_lease(lead_with, connection, monkeypatch):
+@pytest.mark.lease("L20", "L33")
+def test_a_leader_that_freezes_in_a_transaction_loses_it_before_its_lease(lead_with, connection, monkeypatch):
     site = lead_with("", lease_ttl=1.0)
-    seen = {}
+    backend, write = site.connection.backend_pid, site.write
+    gone = "select not exists (select from pg_stat_activity where pid = $1::int)"
 
-    def note(self, name):
-        seen["timeout"] = site.connection.execute("show idle_in_transaction_session_timeout")[0][0]
-        return type(site).write(self, name)
+    def freeze(name, *params):
+        answer = write(name, *params)
+        wait_for(lambda: connection.execute(gone, backend)[0][0], 2.0, "the end of the frozen session")
+        return answer
 
-    monkeypatch.setattr(site, "write", note.__get__(site))
-    with pytest.raises(TypeError):  # our double takes no parameters: it is for the transactions alone
+    monkeypatch.setattr(site, "write", freeze)
+    with pytest.raises(db.Error):
         Partitions().run(site)
-    assert seen == {"timeout": "500ms"}
+
+    assert partitions(connection) == []
+    connection.execute("update fastq.lease set expires_at = clock_timestamp() - interval '1 ms'")
+    assert acquire(connection, site.fence.name, "another", 10.0).term > site.fence.term

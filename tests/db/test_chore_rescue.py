@@ -1,6 +1,7 @@
 """Rescue: the jobs of hosts that are gone come back; those of the living, and what changed meanwhile, stay as they are."""
 
 import threading
+import time
 
 import pytest
 
@@ -148,6 +149,20 @@ def test_it_looks_when_the_next_process_runs_out_and_every_two_thirds_of_the_ttl
     ids = running(connection, ALIVE)
     assert run_out(chore, site) == 1
     assert states(connection, ids) == ["available"]
+
+
+def test_the_jobs_of_a_lost_host_are_back_within_its_time_to_live_and_a_second(database, connection):
+    site = site_on(database, process_ttl=1.0, beat_interval=0.2)
+    chore = Rescue()
+    run_out(chore, site)
+    know(connection, EXPIRED, 1.0)  # its last beat was just now
+    ids, lost_at = running(connection, EXPIRED), time.monotonic()
+
+    while states(connection, ids) == ["running"]:
+        time.sleep(chore.run(site))
+
+    assert 1.0 <= time.monotonic() - lost_at + 0.1 < 2.0
+    site.connection.close()
 
 
 def test_an_expired_process_is_walked_for_once(site, connection):
