@@ -50,7 +50,8 @@ failover: build  ## measure how long nobody leads after each kind of fault, and 
 asan: build  ## test the C core under the address and undefined-behaviour sanitizers
 	$(MAKE) -C csrc asan PYTHON=../$(BIN)/python
 
-fuzz: build  ## feed the C core random bytes for a minute
+fuzz: build  ## feed both twins random bytes for a few minutes
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --only-binary :all: atheris || echo 'note: no atheris for this Python'
 	$(MAKE) -C csrc fuzz PYTHON=../$(BIN)/python
 
 clean:  ## remove everything that make made, the development database included

@@ -111,7 +111,7 @@ def test_the_core_compiles_without_a_warning(tmp_path):
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="needs make and a C compiler")
 def test_the_kept_inputs_and_mutations_of_them_run_clean_under_the_sanitizers(tmp_path):
-    assert "20000 runs" in run(tmp_path, "fuzz", "RUNS=20000", "CLANG=")
+    assert "20000 runs" in run(tmp_path, "fuzz-core", "RUNS=20000", "FUZZER=driver")
 
 
 def run(tmp_path, *arguments):
