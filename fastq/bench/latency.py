@@ -1,8 +1,9 @@
 """From commit to the start of `work`, on a system that has nothing else to do.
 
 Run in the program that measures: one job at a time, in a transaction of its own, at irregular intervals. The clock is read
-when the commit has returned here and when `work` begins there; it is the same clock for all processes of a machine. So the
-enqueuing itself is not in the figure, and the way is: notification, supervisor, pipe, claim, decode, thread.
+before the commit is sent here and when `work` begins there; it is the same clock for all processes of a machine. So the
+insert is not in the figure, and the way is: commit, notification, supervisor, pipe, claim, decode, thread. The commit's own
+time is in it, since its end cannot be seen from here: work may have begun before we are scheduled again to hear of it.
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ def measure(connection: Connection, config: Config, jobs: int) -> list[float]:
 
 
 def _enqueue(connection: Connection, config: Config, path: str, jobs: int) -> list[int]:
-    """Enqueue jobs one by one; return when each commit had returned."""
+    """Enqueue jobs one by one; return when each commit was sent."""
     committed = []
     with Client(config=config) as client:
         for number in range(jobs):
             time.sleep(random.uniform(SHORTEST, LONGEST))  # noqa: S311 - no secret
             connection.execute("begin")
             client.enqueue(ClockArgs(path, number), conn=connection.raw)
-            connection.execute("commit")
             committed.append(time.monotonic_ns())
+            connection.execute("commit")
     return committed
 
 

@@ -34,7 +34,7 @@ EXPLAINED = {
     "enqueue_single_per_s": ("jobs/s", "one thread, a transaction for each job"),
     "enqueue_many_per_s": ("jobs/s", "one thread, a thousand in a call, ids returned"),
     "enqueue_copy_per_s": ("jobs/s", "one thread, COPY"),
-    "latency_p50_ms": ("ms", "commit to the start of work, idle system"),
+    "latency_p50_ms": ("ms", "from sending the commit to the start of work, idle system"),
     "latency_p95_ms": ("ms", ""),
     "latency_p99_ms": ("ms", ""),
     "idle_cpu_percent": ("%", "of one core: the supervisor and all worker processes, nothing to do"),
