@@ -45,6 +45,7 @@ class Executor:
     def _run(self) -> None:
         inbox, slots, slot = self.lane.inbox, self.lane.board.slots, self.slot
         popleft, outbox, put = inbox.popleft, self._outbox, self._outbox.append
+        room = self.lane.room
         batch: object = None
         while True:
             try:
@@ -84,6 +85,8 @@ class Executor:
             put(job)
             if outbox.asleep:
                 outbox.wake()
+            if room is not None:
+                room.leave(self.lane)
 
     def _absorb(self) -> None:
         """Stay until the exception has landed here, or was withdrawn because the job had ended."""

@@ -9,6 +9,9 @@ sixteen idle threads do not all fall upon one job, and a thousand jobs still fin
 
 A mark in the line (REFILL) says "here the inbox runs low": the executor that takes it tells the producer. STOP ends the
 executor that takes it. Jobs are handed out one by one: in bundles, a slow one would hold up the rest of its bundle.
+
+Where the workers are of both modes, a queue has two lanes that share its concurrency: the jobs wait in a `Room` before them,
+in their order, and enter a lane when a place is free. Where they are of one mode there is no room, and nothing is paid for it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from fastq.board import LaneBoard
     from fastq.job import Job
@@ -36,17 +39,12 @@ class Lane:
         self.inbox: deque[Any] = deque()
         self.hungry = False  # written by the producer: there is more to claim; read and cleared by executors that find nothing
         self.call_producer = call_producer
+        self.room: Room | None = None  # set once, before any thread starts
         self._resting: deque[threading.Lock] = deque()
 
     def put(self, jobs: list[Job[Any]], low: int) -> None:
         """Add jobs in their order and wake an executor; a mark goes in where `low` jobs are left."""
-        mark = len(jobs) - low
-        if low and mark > 0:
-            self.inbox.extend(jobs[:mark])
-            self.inbox.append(REFILL)
-            self.inbox.extend(jobs[mark:])
-        else:
-            self.inbox.extend(jobs)
+        self.inbox.extend(_marked(jobs, low))
         self.wake()
 
     def stop(self, count: int) -> None:
@@ -96,6 +94,67 @@ class Lane:
         return jobs
 
 
+class Room:
+    """Where the jobs of a queue with two lanes wait for one of its places; each that enters a lane takes one until it has ended.
+
+    Put in by the producer, let in by whoever ends a job. Entering takes a lock: two lanes and a count change together, and
+    nothing may enter behind a `drain`.
+    """
+
+    def __init__(self, places: int, threads: Lane, loop: Lane, start_slots: Callable[[Lane], None]) -> None:
+        self.free = places  # changed under the lock, read by the producer
+        self.waiting: deque[Any] = deque()  # the same
+        self.hungry = False  # written by the producer: there is more to claim; read and cleared by who finds nothing waiting
+        self._threads, self._loop = threads, loop
+        self._start_slots = start_slots
+        self._lock = threading.Lock()
+        threads.room = loop.room = self
+
+    def put(self, jobs: list[Job[Any]], low: int) -> None:
+        """Add jobs in their order and let in as many as there are places; a mark goes in where `low` jobs are left."""
+        with self._lock:
+            self.waiting.extend(_marked(jobs, low))
+            while self.free and (lane := self._let_in()):
+                self._call(lane)
+
+    def leave(self, lane: Lane) -> None:
+        """Give up the place of a job that has ended in a lane; whoever calls this looks into that lane's inbox next."""
+        with self._lock:
+            self.free += 1
+            entered = self._let_in()
+            if entered is not None and entered is not lane:
+                self._call(entered)
+        if entered is None and self.hungry:
+            self.hungry = False
+            self._threads.call_producer()
+
+    def drain(self) -> list[Job[Any]]:
+        """Take out all jobs that have not entered; nobody enters after that."""
+        with self._lock:
+            jobs = [item for item in self.waiting if item is not REFILL]
+            self.waiting.clear()
+        return jobs
+
+    def _let_in(self) -> Lane | None:
+        """Let the next job in and return its lane; None if nobody waits."""
+        while self.waiting:
+            job = self.waiting.popleft()
+            if job is REFILL:
+                self._threads.call_producer()
+                continue
+            self.free -= 1
+            lane = self._loop if job.batch.worker.is_async else self._threads
+            lane.inbox.append(job)
+            return lane
+        return None
+
+    def _call(self, lane: Lane) -> None:
+        if lane is self._loop:
+            self._start_slots(lane)
+        else:
+            lane.wake()
+
+
 class Outbox:
     """Completions on their way to the completer, which sleeps when there are none."""
 
@@ -124,3 +183,9 @@ class Outbox:
         """Take what is there, up to `limit`."""
         jobs, popleft = self.jobs, self.jobs.popleft
         return [popleft() for _ in range(min(limit, len(jobs)))]
+
+
+def _marked(jobs: list[Job[Any]], low: int) -> Iterable[Any]:
+    """Return the jobs with a mark before the last `low` of them."""
+    mark = len(jobs) - low
+    return [*jobs[:mark], REFILL, *jobs[mark:]] if low and mark > 0 else jobs

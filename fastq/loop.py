@@ -88,6 +88,8 @@ class Loop:
                 if self._outbox.asleep:
                     self._outbox.wake()
             slot.abandoned = slot.given_up = False
+            if lane.room is not None:
+                lane.room.leave(lane)
             worked += 1
             if worked % YIELD_EVERY == 0:
                 await asyncio.sleep(0)

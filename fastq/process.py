@@ -39,7 +39,7 @@ from fastq.cursor import Cursor
 from fastq.errors import FastqError
 from fastq.events import emit
 from fastq.executor import Executor
-from fastq.lane import Lane, Outbox
+from fastq.lane import Lane, Outbox, Room
 from fastq.loop import Loop
 from fastq.producer import Feed, Producer
 from fastq.singletons import Singletons
@@ -153,6 +153,8 @@ class Process:
             threads = Lane(self.board.lane(seat.place, number, 0), slots, self._wake_producer) if has_sync else None
             loop_lane = Lane(self.board.lane(seat.place, number, 1), slots, self._wake_producer) if has_async else None
             feeds.append(Feed(number, cursor, threads, loop_lane))
+            if threads and loop_lane:
+                feeds[-1].room = Room(slots, threads, loop_lane, self._start_slots)
         self.feeds = feeds
         loop_lanes = [feed.loop for feed in feeds if feed.loop is not None]
         self.loop = Loop(loop_lanes, self.outbox) if loop_lanes else None
@@ -232,7 +234,7 @@ class Process:
         self.producer.stopping = True
         self.producer.wake()
         self._join(self.producer.thread, config.statement_timeout + 1)
-        waiting = [job for feed in self.feeds for lane in feed.lanes for job in lane.drain()]
+        waiting = [job for feed in self.feeds for job in feed.drain()]
         for feed in self.feeds:
             if feed.threads:
                 feed.threads.stop(feed.threads.concurrency)
@@ -251,7 +253,7 @@ class Process:
         """Hand everything back and leave; what the completer has under way it may finish."""
         self.singletons.stop()
         self.producer.stopping = True
-        jobs = [job for feed in self.feeds for lane in feed.lanes for job in lane.drain()]
+        jobs = [job for feed in self.feeds for job in feed.drain()]
         self._hand_back(jobs + self.watchdog.held())
         self.completer.finish(time.monotonic())
         self.completer.thread.join(0.5)
@@ -307,6 +309,10 @@ class Process:
         self.desk[board.SESSIONS[session]] = connection.backend_pid
         return connection
 
+    def _start_slots(self, lane: Lane) -> None:
+        if self.loop:
+            self.loop.start_slots(lane)
+
     def _wake_producer(self) -> None:
         self.producer.wake()
 
@@ -322,7 +328,7 @@ class Process:
     def _show_title(self) -> None:
         busy = self.watchdog.executing()
         self.desk[board.BUSY] = busy
-        slots = sum(lane.concurrency for feed in self.feeds for lane in feed.lanes)
+        slots = sum(feed.concurrency for feed in self.feeds)
         self._title(f"{','.join(self.config.concurrency)} busy {busy}/{slots}")
 
     def _title(self, text: str) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fastq.cursor import Cursor
     from fastq.db import Connection
     from fastq.job import Job
-    from fastq.lane import Lane, Outbox
+    from fastq.lane import Lane, Outbox, Room
     from fastq.loop import Loop
     from fastq.process import Seat
     from fastq.worker import Worker
@@ -78,6 +78,8 @@ class Feed:
         self.threads = threads
         self.loop = loop
         self.lanes = [lane for lane in (threads, loop) if lane is not None]
+        self.concurrency = self.lanes[0].concurrency
+        self.room: Room | None = None  # before the lanes, where there are two
         self.claimed = 0
         self.pace = 0.0  # jobs ended per second
         self.mean_bytes = 0.0
@@ -85,8 +87,8 @@ class Feed:
         self._ended = 0
 
     def waiting(self) -> int:
-        """Count the jobs in the inboxes."""
-        return sum(len(lane.inbox) for lane in self.lanes)
+        """Count the jobs that have not started: in the room before two lanes, or in the only inbox."""
+        return len(self.room.waiting if self.room else self.lanes[0].inbox)
 
     def prefetch(self, config: Config) -> int:
         """Return how many jobs to hold ready beyond what the executors can start at once."""
@@ -100,17 +102,35 @@ class Feed:
         return min(config.batch, int(self.pace * config.prefetch))
 
     def busy(self) -> int:
-        """Count the executors that do not rest, and the jobs on the loop."""
-        threads = self.threads.concurrency - self.threads.resting if self.threads else 0
-        return threads + (sum(word > 0 for word in self.loop.board.slots) if self.loop else 0)
+        """Count the places that are taken, the executors that do not rest, or the jobs on the loop."""
+        if self.room is not None:
+            return self.concurrency - self.room.free
+        if self.threads is not None:
+            return self.concurrency - self.threads.resting
+        return sum(word > 0 for word in self.lanes[0].board.slots)
 
     def free(self) -> int:
-        """Count the jobs that can start at once: the queue's concurrency less what runs, in threads and on the loop together.
+        """Count the jobs that can start at once: the queue's concurrency less what runs, in threads and on the loop together."""
+        return max(0, self.concurrency - self.busy())
 
-        A claim cannot choose between the two: what it took beyond this could all be for the one that is full, and would wait
-        here while another process is idle.
-        """
-        return max(0, self.lanes[0].concurrency - self.busy())
+    def hunger(self) -> None:
+        """Have us called when nothing waits any more."""
+        for inlet in [self.room] if self.room else self.lanes:
+            inlet.hungry = True
+
+    def put(self, jobs: list[Job[Any]], low: int, loop: Loop | None) -> None:
+        """Hand jobs out: to the room before two lanes, or to the only lane."""
+        if self.room is not None:
+            self.room.put(jobs, low)
+            return
+        self.lanes[0].put(jobs, low)
+        if self.loop is not None and loop is not None:
+            loop.start_slots(self.loop)
+
+    def drain(self) -> list[Job[Any]]:
+        """Take out all jobs that have not started."""
+        waiting = self.room.drain() if self.room else []  # first: from there they enter the lanes
+        return waiting + [job for lane in self.lanes for job in lane.drain()]
 
 
 class Producer:
@@ -178,8 +198,7 @@ class Producer:
         prefetch = feed.prefetch(self._config)
         room = self._room(feed, prefetch)
         if not room:
-            for lane in feed.lanes:
-                lane.hungry = True  # tell us when you run dry ...
+            feed.hunger()  # tell us when you run dry ...
             return self._room(feed, prefetch) > 0  # ... unless that has just happened
         if not feed.cursor.due():
             return False
@@ -258,16 +277,14 @@ class Producer:
         return jobs, bad + unknown
 
     def _hand_out(self, feed: Feed, jobs: list[Job[Any]], refused: list[Job[Any]], low: int) -> None:
-        """Note the ids on the board, then put the jobs into the inbox of their mode, and what was refused into the outbox."""
+        """Note the ids on the board by mode, then put the jobs where executors find them, what was refused into the outbox."""
         by_lane = self._by_lane(feed, jobs) if jobs else []
         if refused:
             feed.lanes[0].board.claimed(_ids(refused))
         for lane, mine in by_lane:
             lane.board.claimed(_ids(mine))
-        for lane, mine in by_lane:
-            lane.put(mine, low)
-            if lane is feed.loop and self._loop is not None:
-                self._loop.start_slots(lane)
+        if jobs:
+            feed.put(jobs, low, self._loop)
         if refused:
             self._outbox.jobs.extend(refused)
             self._outbox.wake()

@@ -42,6 +42,20 @@ def test_sync_and_async_jobs_of_one_queue_are_worked_by_threads_and_by_the_loop(
     assert supervisor.stop()[0] == 0
 
 
+def test_sync_and_async_jobs_together_use_the_concurrency_of_their_queue_and_never_exceed_it(supervise, jobs):
+    for number in range(100):  # in short runs of either mode, so that there is always something for both
+        jobs.add_all(("nap", "async_nap")[number % 2], [{"seconds": 0.002}] * 6, wake=False)
+    supervise(queues="default=4")
+
+    jobs.wait_until_none_is_left()
+
+    told = jobs.told()
+    assert (len(told), most_at_once(told)) == (1200, 4)
+    sync = set(jobs.execute("select id from fastq.job_archive where kind = 'nap'"))
+    other = [line for line in told if (line.id,) not in sync]
+    assert most_at_once(other) > 1 < most_at_once([line for line in told if (line.id,) in sync])
+
+
 @pytest.mark.parametrize("kind", ["nap", "async_nap"])
 def test_each_queue_has_its_own_concurrency_and_uses_it(supervise, jobs, kind):
     for queue in ("default", "narrow", "nobody"):
