@@ -3,14 +3,16 @@
 A tick looks at each executor's current job. The first tick that sees a job notes the time, so a timeout is late by one tick at
 most and no executor ever reads a clock. Then, in this order:
 
-    timeout           `job.cancelled = True`, and JobTimeout is thrown into the thread (or the task is cancelled): it lands at
-                      the next bytecode of Python code, or when the C call that the thread is in returns.
+    timeout           `job.cancelled = True`: a job that looks at it ends in its own way. A task is cancelled at once, which is
+                      polite enough: it lands at an await.
+    + grace / 5       JobTimeout is thrown into the thread: it lands at the next bytecode of Python code, wherever that is, or
+                      when the C call that the thread is in returns.
     + grace           the thread is given up: the job's failure is told in its name, whatever it still does is dropped,
                       and the process is to be recycled, since Python cannot end a thread.
     + grace + 2 s     nobody ticked any more (a C call holds the interpreter lock): the supervisor reads the time
                       from the desk and kills the process.
 
-The same throw serves a cancellation (somebody cancelled the job, or the process will not wait any longer).
+A job that somebody has cancelled, or that the process will not wait for any longer, is told and interrupted at once.
 """
 
 from __future__ import annotations
@@ -32,8 +34,28 @@ if TYPE_CHECKING:
 BEYOND_GRACE = 2.0
 """Seconds after the grace until the supervisor kills: some ticks, so that a process that can help itself does."""
 
+POLITE_SHARE = 0.2
+"""The part of the grace that a thread gets to see `job.cancelled` by itself: 1 s of 5, so that a loop which looks at it between
+two requests is in time, most of the grace is left for what must be interrupted, and whoever wants longer makes both longer."""
+
 _throw_into = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _throw_into.argtypes = (ctypes.c_ulong, ctypes.py_object)
+
+
+class Watched:
+    """What is known of one slot and the job in it."""
+
+    def __init__(self, slot: Executor | LoopSlot) -> None:
+        self.slot = slot
+        self.job: Job[Any] | None = None
+        self.since = 0.0  # monotonic time at which the job was first seen
+        self.overdue = False  # its timeout has come, and it was told
+        self.throw_at: float | None = None  # monotonic time at which it is interrupted
+
+    def see(self, job: Job[Any], now: float) -> None:
+        """Begin anew unless it is the job that we know."""
+        if self.job is not job:
+            self.job, self.since, self.overdue, self.throw_at = job, now, False, None
 
 
 class Watchdog:
@@ -41,11 +63,10 @@ class Watchdog:
 
     def __init__(self, executors: list[Executor], loop: Loop | None, outbox: Outbox, grace: float) -> None:
         self.given_up = 0  # threads that are stuck: the process is to be recycled
-        self._slots: list[Executor | LoopSlot] = [*executors, *(loop.slots if loop else ())]
+        self._watched = [Watched(slot) for slot in (*executors, *(loop.slots if loop else ()))]
         self._loop = loop
         self._outbox = outbox
         self._grace = grace
-        self._seen: list[tuple[Job[Any] | None, float, bool]] = [(None, 0.0, False)] * len(self._slots)
 
     def tick(self, connections: list[Connection]) -> float | None:
         """Act on what is overdue; return the monotonic time by which the next tick must have come, None if it does not matter."""
@@ -55,56 +76,59 @@ class Watchdog:
             if deadline is not None and now > deadline:
                 emit("connection.cut", after=connection.timeout)
                 connection.cut()
-        latest: float | None = None
-        for place, slot in enumerate(self._slots):
-            job = slot.current
-            if job is None:
-                continue
-            seen, since, told = self._seen[place]
-            if seen is not job:
-                self._seen[place] = (job, now, False)
-                since, told = now, False
-            timeout = job.batch.worker.timeout
-            if timeout is None and not told:
-                continue
-            limit = since + (timeout or 0.0)
-            if now >= limit and not told:
-                self.throw(slot, job, JobTimeout, f"took longer than {timeout:g} s")
-                self._seen[place] = (job, now - (timeout or 0.0), True)
-            elif told and now >= limit + self._grace and not slot.abandoned:
-                self._give_up(slot, job, timeout)
-            if not slot.abandoned:
-                end = limit + self._grace + BEYOND_GRACE
-                latest = end if latest is None else min(latest, end)
-        return latest
+        ends = []
+        for watched in self._watched:
+            job = watched.slot.current
+            if job is not None:
+                ends.append(self._look(watched, job, now))
+        return min((end for end in ends if end is not None), default=None)
+
+    def _look(self, watched: Watched, job: Job[Any], now: float) -> float | None:
+        """Act on a slot's job if it is time; return the time by which we must have looked again, None if it does not matter."""
+        watched.see(job, now)
+        slot, timeout = watched.slot, job.batch.worker.timeout
+        if timeout is not None and now >= watched.since + timeout and not watched.overdue:
+            job.cancelled = job.cancelled or True
+            watched.since, watched.overdue = now - timeout, True  # the grace begins when it was told
+            watched.throw_at = now + (POLITE_SHARE * self._grace if isinstance(slot, Executor) else 0.0)
+        if watched.throw_at is not None and now >= watched.throw_at:
+            watched.throw_at = None
+            self.throw(slot, job, JobTimeout, f"took longer than {timeout:g} s")
+        if timeout is None:
+            return None
+        limit = watched.since + timeout + self._grace
+        if watched.overdue and now >= limit and not slot.abandoned:
+            self._give_up(slot, job, timeout)
+        return None if slot.abandoned else limit + BEYOND_GRACE
 
     def executing(self) -> int:
         """Count the jobs that are executing now and not given up."""
-        return sum(slot.current is not None and not slot.abandoned for slot in self._slots)
+        return len(self.held())
 
     def cancel(self, ids: set[int]) -> None:
         """Tell these jobs, if they execute here, that they were cancelled."""
-        for slot in self._slots:
-            job = slot.current
+        for watched in self._watched:
+            job = watched.slot.current
             if job is not None and job.id in ids and not job.cancelled:
-                self.throw(slot, job, JobCancelled, "cancelled")
+                job.cancelled = True
+                self.throw(watched.slot, job, JobCancelled, "cancelled")
 
     def cancel_all(self) -> None:
         """Tell every executing job that the process will not wait for it any longer."""
-        for slot in self._slots:
-            job = slot.current
+        for watched in self._watched:
+            slot, job = watched.slot, watched.slot.current
             if job is not None and not slot.abandoned:
+                watched.throw_at = None
                 job.cancelled = STOPPING
                 self.throw(slot, job, JobCancelled, "the process stops")
 
     def held(self) -> list[Job[Any]]:
         """Return the jobs that are still executing and have not been given up."""
-        found = ((slot.current, slot.abandoned) for slot in self._slots)
+        found = ((watched.slot.current, watched.slot.abandoned) for watched in self._watched)
         return [job for job, abandoned in found if job is not None and not abandoned]
 
     def throw(self, slot: Executor | LoopSlot, job: Job[Any], reason: type[BaseException], message: str) -> None:
         """Set off an exception in the user's code, if it still executes that job."""
-        job.cancelled = job.cancelled or True
         if not isinstance(slot, Executor):
             if self._loop is not None:
                 self._loop.throw(slot, job, reason, message)

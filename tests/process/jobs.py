@@ -118,6 +118,8 @@ class HangWorker(Worker[Hang]):
                 time.sleep(60)
             elif how == "interpreter lock":
                 ctypes.PyDLL(None).sleep(60)
+            elif how.startswith("polite"):
+                _end_by_itself(job)
             elif how == "swallow once":
                 _swallow()
             elif how == "swallow":
@@ -128,6 +130,15 @@ class HangWorker(Worker[Hang]):
 
     def retry_delay(self, job_attempt: int, error: BaseException) -> float:
         return 3600.0
+
+
+def _end_by_itself(job):
+    while not job.cancelled:
+        time.sleep(0.001)
+    tell(job, "saw")
+    time.sleep(0.1)  # what it does in the end
+    if job.args.how == "polite":
+        raise TimeoutError("ended by itself")
 
 
 def _swallow():
@@ -217,7 +228,7 @@ class PoisonWorker(Worker[Poison]):
         if job.args.how == "exit":
             os._exit(7)
         os.kill(os.getpid(), signal.SIGSEGV)
-        time.sleep(60)
+        time.sleep(60)  # death comes first
 
 
 @dataclass
@@ -229,7 +240,7 @@ class Dice(Args, kind="dice"):
 class DiceWorker(Worker[Dice]):
     def work(self, job: Job[Dice]) -> float:
         tell(job, "start")
-        time.sleep(0.3)
+        time.sleep(0.3)  # so that this process is busy while the other takes one
         return random.random()
 
 

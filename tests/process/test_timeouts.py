@@ -11,6 +11,7 @@ from tests.process.jobs import SHORT
 pytestmark = pytest.mark.process
 
 GRACE, BEYOND_GRACE = 0.5, 2.0
+POLITE = 0.2 * GRACE
 SLACK = 0.8  # s; ticks, and two cores that others use too
 
 
@@ -30,11 +31,32 @@ def test_python_code_is_interrupted_at_its_timeout_and_the_process_lives_on(supe
     ids = [jobs.add("hang", how="loop"), jobs.add("hang", how="naps"), jobs.add("async_hang", how="sleep")]
 
     for id_ in ids:
-        assert failed_in_time(jobs, id_, SHORT) == f"JobTimeout: took longer than {SHORT} s"
+        assert failed_in_time(jobs, id_, SHORT + POLITE) == f"JobTimeout: took longer than {SHORT} s"
     assert {line.id for line in jobs.told() if line.what in {"finally", "cancelled"}} >= set(ids)
     assert jobs.wait_for(stubborn, "completed").attempt == 1
     assert jobs.wait_for(jobs.add("nap"), "completed").attempt == 1
     assert supervisor.workers == [worker]
+
+
+def test_a_job_that_looks_whether_it_was_cancelled_ends_in_its_own_way_before_it_is_interrupted(supervise, jobs):
+    supervisor = supervise(timeout_grace=2.5)
+    polite_time = 0.5
+    raising, returning, rude = (jobs.add("hang", how=how) for how in ("polite", "polite, with a result", "naps"))
+    task = jobs.add("async_hang", how="sleep")
+
+    assert failed_in_time(jobs, raising, SHORT) == "TimeoutError: ended by itself"
+    assert jobs.wait_for(returning, "completed").attempt == 1
+    assert failed_in_time(jobs, rude, SHORT + polite_time) == f"JobTimeout: took longer than {SHORT} s"
+    assert failed_in_time(jobs, task, SHORT) == f"JobTimeout: took longer than {SHORT} s"
+
+    def after_start(id_, what):
+        return jobs.told(what, id_)[0].at - jobs.told("start", id_)[0].at
+
+    for id_ in (raising, returning):
+        assert SHORT <= after_start(id_, "saw") < after_start(id_, "finally")
+    assert after_start(rude, "finally") >= SHORT + polite_time
+    assert after_start(task, "cancelled") < SHORT + polite_time  # at an await, where it does no harm
+    assert "job.given_up" not in supervisor.said
 
 
 def test_jobs_that_do_not_end_are_given_up_and_the_process_is_replaced_when_its_other_jobs_have_ended(supervise, jobs):
@@ -86,7 +108,7 @@ def test_a_job_that_ends_when_its_timeout_comes_is_neither_lost_nor_worked_twice
     """The interruption may land in the user's code or come too late, and never anywhere else."""
     dice = random.Random(1)
     supervisor = supervise(procs=2, queues="default=48")
-    ids = jobs.add_all("edge", [{"seconds": dice.uniform(0.05, 0.2)} for _ in range(3_000)])
+    ids = jobs.add_all("edge", [{"seconds": dice.uniform(0.1, 0.3)} for _ in range(3_000)])
     again = jobs.add_all("nap", [{}] * 500)
 
     wait_for(lambda: jobs.execute("select count(*) from fastq.job where state in ('available', 'running')") == [(0,)], 40)
