@@ -129,7 +129,7 @@ class Claimer:
                 self.parts += 1
                 rows = self.lost_or(partial(self.claim_part, part))
             if not rows:
-                time.sleep(0.01)
+                time.sleep(0.01)  # half the cursor's poll
             for job_ids, claim in rows:
                 self.work(job_ids, claim)
         self._connection.close()
@@ -175,7 +175,7 @@ def attack(url, make_cursor, seconds, patience):
         promote = threading.Thread(target=promote_until, args=(url, done))
         for thread in (*threads, promote):
             thread.start()
-        time.sleep(seconds)
+        time.sleep(seconds)  # the attack's duration
         stop.set()
         for thread in threads[:WRITERS]:
             thread.join()
@@ -183,7 +183,7 @@ def attack(url, make_cursor, seconds, patience):
         while left and time.monotonic() - moved < patience:
             (living,) = look.execute("select count(*) from fastq.job").fetchone()
             left, moved = living, moved if living == left else time.monotonic()
-            time.sleep(0.02)
+            time.sleep(0.02)  # between two looks
         done.set()
         for thread in (*threads, promote):
             thread.join()
