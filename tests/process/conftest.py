@@ -143,7 +143,7 @@ class Supervisor:
         self.jobs = jobs
         self.log = folder / "log.txt"
         variables = {f"FASTQ_{name.upper()}": str(value) for name, value in (SETTINGS | settings).items()}
-        variables |= {"FASTQ_DATABASE_URL": jobs.url, "WITNESS": str(jobs.witness), "PYTHONUNBUFFERED": "1"}
+        variables = {"FASTQ_DATABASE_URL": jobs.url} | variables | {"WITNESS": str(jobs.witness), "PYTHONUNBUFFERED": "1"}
         others = {name: value for name, value in os.environ.items() if not name.startswith("FASTQ_")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
