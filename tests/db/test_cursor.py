@@ -18,8 +18,10 @@ import pytest
 
 from fastq import board
 from fastq.board import Board
+from fastq.chores.promote import Promote
 from fastq.cursor import LAG, Cursor
 from tests.db.jobs import CHANNEL, add, session, token
+from tests.db.leases import site_on
 from tests.helpers import wait_for
 
 WRITERS, HOSTS, PROCESSES = 6, 2, 2
@@ -197,10 +199,10 @@ def attack(url, make_cursor, seconds, patience):
 
 
 def promote_until(url, done):
-    connection = session(url)
+    site, chore = site_on(url), Promote()
     while not done.wait(0.03):
-        connection.run("job_promote", 1_000, CHANNEL)
-    connection.close()
+        chore.run(site)
+    site.connection.close()
 
 
 @pytest.fixture
