@@ -57,7 +57,7 @@ NAP = 0.005
 BEGIN = ("", 0, 0)
 """The place before the first job."""
 
-GONE = "the process that claimed the job is gone: its host no longer gives a sign of life; whether the job had started is not known"
+GONE = "the process that had it is gone: its host no longer gives a sign of life; whether the job had started is not known"
 
 
 class Rescue:
