@@ -152,7 +152,7 @@ class Proxy:
                 if source is link.client and self._statements:
                     link.learn(chunk, self._statements)
                     self._hold(link, link.executes(chunk, self._statements))
-                elif self.late:
+                elif self.late and source is link.server:
                     time.sleep(self.late)
                 with self._state:
                     self._state.wait_for(lambda: not self._dark or self._closed)
