@@ -37,6 +37,26 @@ class NoopWorker(Worker[NoopArgs]):
 
 
 @dataclass
+class FlatArgs(Args, kind="bench.flat"):
+    """Six fields of every flat type: what the codec reads by column."""
+
+    user_id: int
+    template: str
+    weight: float
+    urgent: bool
+    count: int
+    reply_to: str | None
+
+
+@registry.register
+class FlatWorker(Worker[FlatArgs]):
+    """Do nothing."""
+
+    def work(self, job: Job[FlatArgs]) -> None:
+        """Return at once."""
+
+
+@dataclass
 class ClockArgs(Args, kind="bench.clock"):
     """Where to write the time, and under which number."""
 

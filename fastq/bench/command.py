@@ -85,7 +85,7 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
     result: dict[str, Any] = {
         "machine": report.machine(),
         "versions": report.versions(connection),
-        "settings": report.settings(connection, config, options.jobs, options.rounds),
+        "settings": report.settings(connection, config, options.jobs, options.rounds) | {"args": options.args},
     }
     figures = report.Figures()
     names: Sequence[str] = FIGURES
@@ -111,14 +111,14 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
 def _throughput(connection: Connection, config: Config, options: argparse.Namespace, figures: report.Figures) -> None:
     meter = Meter(connection)
     for _ in range(options.rounds):
-        load.fill(connection, options.jobs, paused=True)
+        load.fill(connection, options.jobs, paused=True, args=options.args)
         run = route.work(connection, config, options.jobs, meter)
         figures.add("jobs_per_s", run.jobs_per_s)
         figures.add("postgres_us_per_job", run.postgres_us)
         figures.add("process_us_per_job", run.process_us)
         figures.add("wal_bytes_per_job", run.wal_bytes)
         if "floor" not in options.skip:
-            load.fill(connection, options.jobs, paused=False)
+            load.fill(connection, options.jobs, paused=False, args=options.args)
             rate, postgres_us = floor.pump(connection, config, options.jobs, meter)
             figures.add("floor_jobs_per_s", rate)
             figures.add("floor_postgres_us_per_job", postgres_us)
@@ -160,6 +160,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", metavar="N", help="executor threads of a process [default 16]")
     parser.add_argument(
         "--archive", action=argparse.BooleanOptionalAction, default=None, help="keep a row of each completed job [default: on]"
+    )
+    parser.add_argument(
+        "--args", choices=load.ARGS, default="id", help="what the route's jobs carry: one number, or six fields [default id]"
     )
     parser.add_argument("--skip", type=_parts, default=(), metavar="PART,...", help=f"leave out: {', '.join(PARTS)}")
     parser.add_argument("--idle", type=_whole, metavar="SECONDS", help="measure an idle supervisor instead, for so long")

@@ -29,10 +29,22 @@ SCHEMA = "fastq_bench"
 _LOCK = "select pg_try_advisory_lock(hashtext('fastq bench'))"
 _DROP = "drop schema if exists fastq_bench cascade"
 _EMPTY = "truncate fastq_bench.job, fastq_bench.job_archive"
-_FILL = """
+_FILL = {
+    "id": """
 insert into fastq_bench.job (kind, args)
 select 'bench.noop', ('{"number":' || number || '}')::json from generate_series(1, $1::bigint) as number
-"""
+""",
+    "flat": """
+insert into fastq_bench.job (kind, args)
+select 'bench.flat', format('{"user_id":%s,"template":"welcome-%s","weight":%s,"urgent":%s,"count":%s,"reply_to":null}',
+    number, number % 7, number / 4.0::float8, (number % 3 = 0)::text, number % 10)::json
+from generate_series(1, $1::bigint) as number
+""",
+}
+"""By the args of the jobs; their classes are in app.py."""
+
+ARGS = tuple(_FILL)
+
 _VACUUM = "vacuum (analyze) fastq_bench.job"
 _COUNT = "select count(*) from fastq_bench.job"
 
@@ -56,11 +68,11 @@ def fresh_schema(config: Config) -> Iterator[Connection]:
         connection.close()
 
 
-def fill(connection: Connection, jobs: int, *, paused: bool) -> None:
+def fill(connection: Connection, jobs: int, *, paused: bool, args: str = "id") -> None:
     """Replace whatever there is by so many available jobs; a paused queue keeps them until `open_queue`."""
     connection.execute(_EMPTY)
     if jobs:
-        connection.execute(_FILL, jobs)
+        connection.execute(_FILL[args], jobs)
     connection.execute(_VACUUM)
     if paused:
         admin.pause_queue(connection, DEFAULT_QUEUE)

@@ -72,7 +72,20 @@ def test_its_schema_goes_and_that_of_the_application_stays(measured):
 
 
 def test_parts_that_are_skipped_are_null(empty_database):
-    words = ("--jobs", "500", "--rounds", "1", "--procs", "1", "--no-archive", "--skip", "floor,enqueue,latency", "--json")
+    words = (
+        "--jobs",
+        "500",
+        "--rounds",
+        "1",
+        "--procs",
+        "1",
+        "--no-archive",
+        "--skip",
+        "floor,enqueue,latency",
+        "--json",
+        "--args",
+        "flat",
+    )
     result = json.loads(bench(*words, database=empty_database)[0])
 
     measured = {name for name in FIGURES if result[name] is not None}
