@@ -16,7 +16,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, cast
 
 from fastq.errors import ConfigError
-from fastq.retention import Retention
+from fastq.retention import FORMAT, Retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -58,6 +58,17 @@ def _flag() -> tuple[Callable[[str], bool], str]:
 
 def _word(*words: str) -> tuple[Callable[[str], str], str]:
     return lambda text: words[words.index(text.strip().lower())], " or ".join(words)
+
+
+def _retention() -> tuple[Callable[[str], str], str]:
+    def parse(text: str) -> str:
+        try:
+            Retention.parse(text)  # the chores read it again
+        except ConfigError as error:
+            raise ValueError from error
+        return text
+
+    return parse, FORMAT
 
 
 def _name(pattern: re.Pattern[str]) -> tuple[Callable[[str], str], str]:
@@ -141,7 +152,7 @@ class Config:
     archive_days: int = _setting(7, _whole(1, 3_650), "days to keep finished jobs", "long enough to look into last weekend")
     keep: str = _setting(
         "",
-        (lambda text: Retention.parse(text) and text, "such as completed=1,discarded=30,emails:completed=0.5"),
+        _retention(),
         "days to keep finished jobs of a state, a queue, or queue:state, where they differ",
         "the same for all",
     )

@@ -87,6 +87,8 @@ def running(command, folder, environment):
 def work_off(database: str, command: list[str], folder: Path, environment: dict[str, str]) -> None:
     """Run a service until nothing is left to do now."""
     with running(command, folder, environment):
+        started = "select count(*) from fastq.process where expires_at > clock_timestamp()"
+        wait_for(lambda: execute(database, started) > [(0,)], 40, f"a process of the page; see {folder / 'log'}")
         busy = "select count(*) from fastq.job where state in ('available', 'running')"
         wait_for(lambda: execute(database, busy) == [(0,)], 40, f"the end of the page's jobs; see {folder / 'log'}")
 

@@ -22,7 +22,7 @@ LAYERS = (
     ),
     (
         "client client_async producer executor loop watchdog completer cursor listener registrar lease lease_memory elector term "
-        "chores periodic_store maintainer singleton singletons migrate partitions embedded app admin admin_periodic"
+        "chores periodic_store maintainer singleton singletons migrate partitions embedded app admin admin_leaders admin_periodic"
     ),
     "process children nursery supervisor",
     "cli bench testing __init__ __main__",

@@ -6,7 +6,9 @@ from tests.db.jobs import add, claim, count, token
 
 
 def beat(connection, ids, pids=None, *, ttl=15.0, host="h", supervisor="h:1:abc", queues="default"):
-    return connection.run("process_beat", ids, pids or [100 + number for number in ids], host, supervisor, queues, ttl)
+    return connection.run(
+        "process_beat", ids, pids or [100 + number for number in ids], host, supervisor, queues, ttl, "default", []
+    )
 
 
 def processes(connection):

@@ -13,7 +13,10 @@ BAD = {  # by the beginning of what is allowed: values that are not
     "1/true": ["maybe", "2"],
     "auto or c": ["fast"],
     "debug or info": ["loud"],
-    "a name like": ["Fastq", "a-b", "1a", 'a"b', "a" * 49, "ä"],
+    "a number": ["x", "0", "nan", "inf"],
+    "STATE=DAYS": ["x", "completed", "completed=x", "=1", "completed=-1", "completed=1,completed=2"],
+    "a name like [a-z0-9_]": ["Billing", "-a", "a b", "a" * 64, "ä"],
+    "a name like [a-z_]": ["Fastq", "a-b", "1a", 'a"b', "a" * 49, "ä"],
     "NAME or NAME=": ["a=0", "a=1001", "a=b", "=3", "UPPER", "a b", ",", "a=-1"],
 }
 CHECKED = [setting for setting in fields(Config) if setting.metadata["allowed"] != "text"]

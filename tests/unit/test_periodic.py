@@ -57,9 +57,7 @@ def test_a_typed_dict_comes_with_its_kind():
 def test_a_second_definition_of_a_name_is_refused_with_both_places():
     registry = defined()
 
-    with pytest.raises(
-        RegistryError, match=r"'report' is defined twice: \S*test_periodic, line \d+ and \S*test_periodic, line"
-    ):
+    with pytest.raises(RegistryError, match=r"'report' is defined twice: \S*test_periodic, line \d+ and \S*test_periodic, line"):
         registry.periodic("report", HOURLY, ReportArgs())
 
 
