@@ -122,7 +122,8 @@ def spied(monkeypatch, name):
 
 def row(url, name=NAME):
     """Return holder, term and seconds left."""
-    text = "select holder, term, extract(epoch from expires_at - clock_timestamp())::float8 from fastq.lease where name = %s"
+    left = "case when isfinite(expires_at) then extract(epoch from expires_at - clock_timestamp())::float8 end"
+    text = f"select holder, term, {left} from fastq.lease where name = %s"
     return execute(url, text, name)[0]
 
 

@@ -91,7 +91,8 @@ def shift(connection, by):
 
 def row(connection, name=NAME):
     """Return holder, term and seconds left."""
-    text = "select holder, term, extract(epoch from expires_at - clock_timestamp())::float8 from fastq.lease where name = $1"
+    left = "case when isfinite(expires_at) then extract(epoch from expires_at - clock_timestamp())::float8 end"
+    text = f"select holder, term, {left} from fastq.lease where name = $1"
     return connection.execute(text, name)[0]
 
 
