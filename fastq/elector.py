@@ -172,7 +172,7 @@ class Elector:
             if candidacy.name in hinted and now >= candidacy.rests_until and candidacy.due > now + HINT_REST:
                 soon = now + HINT_REST * random.uniform(0.0, 1.0)  # noqa: S311 - no secret
                 candidacy.due = min(candidacy.due, max(soon, candidacy.looked_at + HINT_REST))
-            if candidacy.fence in unwanted:
+            if candidacy.fence in unwanted and candidacy.trust.holds():  # else it is lost, and who lost it need not rest
                 self._resign(candidacy)
 
     def _end_distrusted(self) -> None:

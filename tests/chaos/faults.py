@@ -165,7 +165,7 @@ def backend_crash(url: str, folder: Path, ttl: float) -> Scene:
 
     def strike(place: int) -> None:
         find = "select pid from pg_stat_activity where usename = %s and application_name = 'fastq maintainer' limit 1"
-        ((pid,),) = execute(url, find, candidates.places[place].role)
+        ((pid,), *_) = wait_for(lambda: execute(url, find, candidates.places[place].role), 5, "a session of a chore")
         os.kill(int(str(pid)), signal.SIGKILL)
 
     return Scene(url, candidates, strike, lambda place: None, ttl + SLACK, same_may_lead=True)

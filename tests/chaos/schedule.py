@@ -20,7 +20,7 @@ def run(url: str, folder: Path, seconds: float, ttl: float) -> Result:
     """Kill the leader again and again for so long, then look at the ticks."""
     witness.install(url)
     result = Result("schedule each second", 0)
-    with Candidates(url, folder, ttl, settings={"CHAOS_PERIODIC": "1"}) as candidates, ThreadPoolExecutor(1) as hand:
+    with Candidates(url, folder, ttl, count=3, settings={"CHAOS_PERIODIC": "1"}) as candidates, ThreadPoolExecutor(1) as hand:
         wait_for(lambda: execute(url, LAST) != [(None,)], PATIENCE, "the first tick")
         began = time.monotonic()
         while time.monotonic() - began < seconds:

@@ -28,7 +28,8 @@ from tests.helpers import execute, wait_for
 
 EVERY = 1.5  # mean seconds between two kills
 SCHEDULES = 3
-JOBS_PER_SECOND = 120
+MANY = 4  # hosts: that none of so many had a job at work is no chance
+JOBS_PER_SECOND = 400  # so that some jobs are at work whenever a host is lost
 
 CHARGED_TWICE = """select count(*) from (
     select id from fastq.job_archive cross join lateral jsonb_array_elements(errors) as error
@@ -69,6 +70,8 @@ def run(url: str, folder: Path, seconds: float, seed: int = 1) -> Result:
             result.figures[f"{lease.removeprefix('leader:')} {chore}"] = changed.get((lease, chore), 0)
         if not changed.get((lease, "promote")):
             result.problems.append(f"{lease} promoted nothing: these were not two leaders")
+    if supervisors >= MANY and not any(changed.get((lease, "rescue")) for lease in ("leader:a", "leader:b")):
+        result.problems.append(f"{supervisors} hosts were lost, and nothing was rescued: this run shows less than it should")
     return result
 
 

@@ -495,6 +495,18 @@ def test_giving_up_an_old_term_does_not_end_the_new_one(stand, database):
 
 
 @pytest.mark.lease("L42")
+def test_a_term_that_sees_before_the_elector_that_its_trust_is_over_is_lost_and_not_resigned(stand, events):
+    one = stand()
+    fence = one.leads()
+
+    one.trust[fence].until = 0.0  # as after a freeze; the threads of the term and the elector wake up in any order
+    one.elector.resign(fence)
+    one.wait_for_end("lost")
+
+    assert one.leads(TTL + 0.5 + LATE).term > fence.term, "it rested as if it had resigned"
+    assert "lease.resigned" not in [event.name for event in events]
+
+
 def test_one_that_resigned_and_stops_is_never_elected_again(stand, database):
     one = stand(lease_ttl=10.0)
     one.elector.resign(one.leads())
