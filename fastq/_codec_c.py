@@ -61,6 +61,7 @@ class _Plan:
     def __init__(self, cls: type, fields: Sequence[msgspec.inspect.Field], *, forbid_unknown_keys: bool) -> None:
         self._cls = cls
         self._fill = _filler([field.name for field in fields])
+        self._filled = False  # one object of the class has been; set by whoever is first
         self._after = getattr(cls, "__post_init__" if dataclasses.is_dataclass(cls) else "__attrs_post_init__", None)
         self.width = len(fields)
         self.forbid = forbid_unknown_keys
@@ -74,7 +75,14 @@ class _Plan:
             spec.type, spec.nullable, spec.required = _TYPES[type_][0], nullable, field.required
 
     def build(self, columns: Sequence[Sequence[Any]]) -> list[Any]:
-        """Make the objects; raises what a `__post_init__` raises."""
+        """Make the objects; raises what a `__post_init__` raises.
+
+        CPython keeps the names of attributes with the class, where each new object leaves room for one less: of a thousand made
+        before any had attributes, each would get a dict of its own, for ever (0.44 us a job instead of 0.29).
+        """
+        if not self._filled:
+            self._fill([object.__new__(self._cls)], *[column[:1] for column in columns])
+            self._filled = True
         made: list[Any] = list(map(object.__new__, repeat(self._cls, len(columns[0]))))
         self._fill(made, *columns)
         if self._after is not None:

@@ -1,5 +1,6 @@
 """Decoding: what a claim becomes, by both twins, and in which cases the C core leaves a row to the other."""
 
+import gc
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -109,6 +110,17 @@ def test_a_bad_row_names_position_and_field_and_costs_its_neighbours_nothing(cod
     assert (error.kind, error.position, error.field) == ("flat", 1, field)
     assert reason in str(error)
     assert args == [Flat(1)] * 5
+
+
+def test_objects_made_by_column_share_their_keys_however_many_are_made_at_once(core):
+    @dataclass
+    class Fresh:  # nobody has made one yet
+        n: int
+        s: str = "?"
+
+    args, _ = read(core, [GOOD] * 1000, Kind("fresh", Fresh))
+
+    assert not any(isinstance(part, dict) for one in args for part in gc.get_referents(one))  # a dict of its own: slow and large
 
 
 def test_a_batch_of_bad_rows_only(codec):
