@@ -494,7 +494,7 @@ def test_giving_up_an_old_term_does_not_end_the_new_one(stand, database):
     assert one.reasons == ["lost"]
 
 
-@pytest.mark.lease("L42")
+@pytest.mark.lease("L20", "L40")
 def test_a_term_that_sees_before_the_elector_that_its_trust_is_over_is_lost_and_not_resigned(stand, events):
     one = stand()
     fence = one.leads()
@@ -507,6 +507,7 @@ def test_a_term_that_sees_before_the_elector_that_its_trust_is_over_is_lost_and_
     assert "lease.resigned" not in [event.name for event in events]
 
 
+@pytest.mark.lease("L42")
 def test_one_that_resigned_and_stops_is_never_elected_again(stand, database):
     one = stand(lease_ttl=10.0)
     one.elector.resign(one.leads())
