@@ -93,7 +93,7 @@ def remove_folders_of_killed_sessions() -> None:
 
 
 def _remove_folders() -> None:
-    for folder in (*MEMORY.glob(f"{FOLDERS}-*"), *DISK.glob(f"{FOLDERS}-*")):
+    for folder in (*MEMORY.glob(f"{FOLDERS}-[0-9]*"), *DISK.glob(f"{FOLDERS}-[0-9]*")):
         if folder.stat().st_uid == os.geteuid() and not process_exists(int(folder.name.split("-")[2])):
             version = folder / "data" / "PG_VERSION"
             if version.exists():
