@@ -78,7 +78,7 @@ def test_run_tells_of_a_paused_queue_and_hides_the_password(on_database, databas
     with started(
         folder, *command("run", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=f"{database}&password=hunter2"
     ) as program:
-        program.wait_until_it_says("leader.elected")
+        program.wait_until_it_says("lease.acquired lease=leader:default")
         assert program.stop() == 0
 
     assert "warning: queue 'default' is paused: fastq queues resume default" in program.said
@@ -89,7 +89,7 @@ def test_run_logs_json_when_asked(database, folder):
     words = command("run", "app:registry", "--procs", 1, "--log-json")
 
     with started(folder, *words, FASTQ_DATABASE_URL=database) as program:
-        program.wait_until_it_says('"event": "leader.elected"')
+        program.wait_until_it_says('"event": "lease.acquired"')
         assert program.stop() == 0
 
 
@@ -117,14 +117,14 @@ def test_dev_brings_a_database_works_jobs_and_starts_again_when_the_code_changes
         words[1:3] = ["-c", "import sys; sys.modules['watchfiles'] = None; from fastq.cli import main; sys.exit(main())"]
 
     with started(project, *words) as program:
-        program.wait_until_it_says("leader.elected")
+        program.wait_until_it_says("lease.acquired lease=leader:default")
         fastq(project, "enqueue", "note", '{"text": "one"}')
         program.wait_until_it_says("NOTE one")
 
         (project / "app.py").write_text("1 / 0\n")
         program.wait_until_it_says("fastq run ended with code 2; it starts again when the code changes")
         (project / "app.py").write_text(APP.replace("NOTE", "CHANGED"))
-        program.wait_until_it_says("leader.elected", times=2)
+        program.wait_until_it_says("lease.acquired lease=leader:default", times=2)
         fastq(project, "enqueue", "note", '{"text": "two"}')
         program.wait_until_it_says("CHANGED two")
         (server,) = (int((project / ".fastq/postgres/data/postmaster.pid").read_text().split()[0]),)
@@ -142,7 +142,7 @@ def test_dev_passes_a_second_signal_on_and_leaves_no_process_behind(project):
     (project / "app.py").write_text(APP.replace("print(f", "import time; print('SLEEPS', flush=True); time.sleep(60); print(f"))
 
     with started(project, *command("dev", "app:registry", "--procs", 1)) as program:
-        program.wait_until_it_says("leader.elected")
+        program.wait_until_it_says("lease.acquired lease=leader:default")
         fastq(project, "enqueue", "note", '{"text": ""}')
         program.wait_until_it_says("SLEEPS")
         child = int(Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children").read_text().split()[0])

@@ -23,11 +23,12 @@ def sockets(pid):
 def test_a_worker_process_shares_no_socket_with_any_other_process(supervise):
     supervisor = supervise(procs=2)
     wait_for(
-        lambda: supervisor.sessions("maintainer") == supervisor.sessions("listener") == 1, what="the sessions of the supervisor"
+        lambda: all(supervisor.sessions(role) for role in ("elector", "maintainer", "listener")),
+        what="the sessions of the supervisor",
     )
     first, second = supervisor.workers
 
-    assert len(sockets(supervisor.pid)) >= 3  # registrar, listener, maintainer
+    assert len(sockets(supervisor.pid)) >= 4  # registrar, listener, elector, maintainer
     assert sockets(first)  # its own
     for one, other in [(first, second), (first, supervisor.pid), (second, supervisor.pid), (first, supervisor.nursery)]:
         assert sockets(one) & sockets(other) == set()
@@ -58,7 +59,7 @@ def test_processes_are_titled_by_what_they_are_and_never_by_the_database(supervi
     busy = jobs.add_all("nap", [{"seconds": 2}] * 2, queue="emails")
     jobs.wait_until_told("start", times=len(busy))
 
-    workers = re.compile(r"fastq: worker [12]/2 default,emails busy (\d)/10")
+    workers = re.compile(r"fastq: worker [12]/2 default,emails busy (\d)/5")
     wait_for(
         lambda: sum(int(found[1]) for pid in supervisor.workers if (found := workers.fullmatch(title(pid)))) == len(busy),
         5,

@@ -20,7 +20,7 @@ from tests.process.conftest import APP, SESSIONS, Jobs, Supervisor
 
 pytestmark = pytest.mark.process
 
-ROLES = ("producer", "completer", "registrar", "listener", "maintainer")
+ROLES = ("producer", "completer", "registrar", "listener", "elector", "maintainer")
 
 
 def fill(jobs, count):
