@@ -77,6 +77,9 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
         "schema": f"{config.schema}, version {current_version(connection)}",
         "processes": str(config.process_count),
         "queues": f"{threads} in each process",
+        "leads": _leads(config),
+        "periodic": ", ".join(registry.periodics),
+        "singletons": ", ".join(registry.singletons),
         "jobs": ", ".join(_waiting(rows)) or "none waiting",
     }
     for name, text in lines.items():
@@ -92,6 +95,12 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
     for row in rows:
         if row.paused_at and row.name in queues:
             note(f"warning: queue '{row.name}' is paused: fastq queues resume {row.name}")
+
+
+def _leads(config: Config) -> str:
+    if not config.lead:
+        return "never"
+    return "" if config.leader_domain == domains.DEFAULT else f"domain {config.leader_domain}"
 
 
 WORKER_COLUMNS = ("kind", "worker", "queue", "timeout", "max_attempts", "work")
