@@ -27,6 +27,13 @@ COMMANDS = [
 ENQUEUES = next(text for text in PYTHON if "client.enqueue(" in text)
 SHOP = "\n".join(text for text in PYTHON if text is not ENQUEUES)
 
+DEFINE = """
+import shop
+from fastq import Config, admin, periodic_store
+config = Config.load()
+periodic_store.define(admin.connect(config, config.database_url), shop.registry)
+"""
+
 
 @pytest.fixture
 def shop(tmp_path: Path, database: str) -> dict[str, str]:
@@ -49,7 +56,8 @@ def test_the_readmes_jobs_are_enqueued_and_worked(shop: dict[str, str], database
 
     run = [sys.executable, "-m", "fastq", "run", "shop:registry", "--procs", "1", "--queue", "default", "--queue", "emails"]
     supervisor = subprocess.Popen(run, cwd=tmp_path, env=shop, stdout=subprocess.DEVNULL)
-    wait_for(lambda: count(database, "job_archive") == enqueued - 1, 30, "all jobs but the one that is due in a minute")
+    ours = "job_archive where tags::text like '%periodic:%' is not true"  # a tick may fall into this minute
+    wait_for(lambda: count(database, ours) == enqueued - 1, 30, "all jobs but the one that is due in a minute")
     supervisor.terminate()
 
     assert supervisor.wait(30) == 0
@@ -60,6 +68,8 @@ def test_the_readmes_jobs_are_enqueued_and_worked(shop: dict[str, str], database
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c[1] not in ("run", "dev")], ids=" ".join)
 def test_the_readmes_commands_do_what_they_say(command: list[str], shop: dict[str, str], tmp_path: Path) -> None:
     subprocess.run([sys.executable, "enqueue.py"], cwd=tmp_path, env=shop, check=True, timeout=30)
+    if command[1] == "periodic":  # they are known when the first supervisor has started
+        subprocess.run([sys.executable, "-c", DEFINE], cwd=tmp_path, env=shop, check=True, timeout=30)
 
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=tmp_path, env=shop, check=False, capture_output=True, text=True, timeout=30
