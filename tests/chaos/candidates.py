@@ -67,7 +67,8 @@ class Eye:
         self._name = name
         self._connection: psycopg.Connection[Any] | None = None
         self.terms: list[int] = []  # each once, in the order in which they were seen
-        self.back_at: float | None = None  # monotonic: when the server answered again, after it did not
+        self.lost_at = 0.0  # wall time at which the server was first seen not to answer, the last time that it did not
+        self.back_at: float | None = None  # monotonic: when it answered again
 
     def look(self) -> Held | None:
         """Return the lease; None if the server does not answer."""
@@ -77,7 +78,8 @@ class Eye:
             row = self._connection.execute(SEEN, [self._name]).fetchone()
         except psycopg.Error:
             self.close()
-            self.back_at = None
+            if self.back_at is not None:
+                self.lost_at, self.back_at = time.time(), None
             return None
         self.back_at = self.back_at or time.monotonic()
         held = Held(*row) if row else Held(0, None, 0.0)
@@ -226,11 +228,14 @@ class Candidates:
         supervisor = self.places[place]
         if not supervisor.alive:
             raise AssertionError(f"supervisor {place} has ended:\n{supervisor.log.read_text()[-2000:]}")
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            if self._pooled:
-                found = connection.execute(REGISTERED, [f"%:{supervisor.pid}:%", supervisor.role]).fetchone()
-            else:
-                found = connection.execute(PRESENT, [supervisor.role]).fetchone()
+        try:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                if self._pooled:
+                    found = connection.execute(REGISTERED, [f"%:{supervisor.pid}:%", supervisor.role]).fetchone()
+                else:
+                    found = connection.execute(PRESENT, [supervisor.role]).fetchone()
+        except psycopg.Error:
+            return False
         return found == (True,)
 
     def end(self) -> None:

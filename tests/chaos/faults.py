@@ -23,7 +23,6 @@ from tests.proxy import Proxy
 
 GRACEFUL_BOUND = 0.25  # s
 SLACK = 0.5  # s beyond the ttl until somebody else leads
-SKEW = 0.02  # s: a renewal that was on its way when the fault was called
 
 
 @dataclass
@@ -38,7 +37,8 @@ class Scene:
     prepare: Callable[[int], None] = lambda place: None
     same_may_lead: bool = False  # the fault is not the leader's end: a renewal, or a new term of the same supervisor, is good
     pooled: bool = False
-    back_at: list[float] = field(default_factory=list)  # when what was away was there again, where the eye cannot see it
+    struck_at: list[float] = field(default_factory=list)  # wall time from which the fault was at work; empty: the eye sees it
+    back_at: list[float] = field(default_factory=list)  # monotonic: when what was away was back, if the eye cannot see it
 
 
 def measure(name: str, scene: Scene, cycles: int, seed: int = 0) -> Result:
@@ -69,12 +69,13 @@ def measure(name: str, scene: Scene, cycles: int, seed: int = 0) -> Result:
 
 
 def leads(scene: Scene, before: Held, clock: float, held: Held) -> bool:
-    """Tell whether somebody leads who has shown it after the fault."""
+    """Tell whether somebody leads who has shown it after the fault, which was ordered at that time."""
     if held.pid is None:
         return False
-    if scene.same_may_lead:
-        return held.term > before.term or held.renewed_at > clock + SKEW
-    return held.term > before.term and held.pid != before.pid
+    if not scene.same_may_lead:
+        return held.term > before.term and held.pid != before.pid
+    struck_at = max([*scene.struck_at, scene.candidates.eye.lost_at])
+    return struck_at >= clock and (held.term > before.term or held.renewed_at > struck_at)
 
 
 @contextmanager
@@ -139,6 +140,7 @@ def cut(url: str, folder: Path, ttl: float) -> Scene:
 def frozen_peer(url: str, folder: Path, ttl: float) -> Scene:
     """SIGSTOP of the backend that renews the lease: the connection stands and nothing answers."""
     candidates = Candidates(url, folder, ttl)
+    scene = Scene(url, candidates, lambda place: None, lambda place: None, ttl + SLACK, same_may_lead=True)
     frozen: list[int] = []
 
     def strike(place: int) -> None:
@@ -148,6 +150,7 @@ def frozen_peer(url: str, folder: Path, ttl: float) -> Scene:
             os.kill(int(str(pid)), signal.SIGSTOP)
             if execute(url, find, candidates.places[place].role) == [(pid, "idle")]:
                 frozen.append(int(str(pid)))
+                scene.struck_at[:] = [time.time()]
                 return
             os.kill(int(str(pid)), signal.SIGCONT)
 
@@ -156,7 +159,8 @@ def frozen_peer(url: str, folder: Path, ttl: float) -> Scene:
         os.kill(frozen.pop(), signal.SIGCONT)
         time.sleep(0.3)
 
-    return Scene(url, candidates, strike, heal, ttl + SLACK, same_may_lead=True)
+    scene.strike, scene.heal = strike, heal
+    return scene
 
 
 def backend_crash(url: str, folder: Path, ttl: float) -> Scene:
@@ -164,8 +168,8 @@ def backend_crash(url: str, folder: Path, ttl: float) -> Scene:
     candidates = Candidates(url, folder, ttl)
 
     def strike(place: int) -> None:
-        find = "select pid from pg_stat_activity where usename = %s and application_name = 'fastq maintainer' limit 1"
-        ((pid,), *_) = wait_for(lambda: execute(url, find, candidates.places[place].role), 5, "a session of a chore")
+        find = "select pid from pg_stat_activity where usename = %s and application_name = 'fastq listener'"
+        ((pid,),) = execute(url, find, candidates.places[place].role)
         os.kill(int(str(pid)), signal.SIGKILL)
 
     return Scene(url, candidates, strike, lambda place: None, ttl + SLACK, same_may_lead=True)
@@ -202,7 +206,9 @@ def pooler_restart(url: str, folder: Path, ttl: float, pooler: Pooler) -> Scene:
     scene = Scene(url, candidates, lambda place: None, lambda place: None, ttl + SLACK, same_may_lead=True, pooled=True)
 
     def strike(place: int) -> None:
-        pooler.restart()
+        pooler.kill()
+        scene.struck_at[:] = [time.time()]
+        pooler.start()
         scene.back_at[:] = [time.monotonic()]
 
     scene.strike = strike

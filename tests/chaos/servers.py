@@ -132,25 +132,20 @@ class Pooler:
             "".join(f'"{role}" ""\n' for role in ["postgres", *(role_name(number) for number in range(1, 1_000))])
         )
         self._user = embedded._server_user()
-        self._start()
+        self.start()
 
     @property
     def url(self) -> str:
         """The way through the pooler."""
         return f"postgresql://postgres@127.0.0.1:{self._listen}{urlsplit(self._url).path}"
 
-    def restart(self) -> None:
-        """Kill it and start it again."""
-        self._process.kill()
-        self._process.wait()
-        self._start()
-
-    def close(self) -> None:
-        """End it."""
+    def kill(self) -> None:
+        """End it without ceremony."""
         self._process.kill()
         self._process.wait()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
         self._process = subprocess.Popen(
             ["pgbouncer", "--quiet", str(self._folder / "pgbouncer.ini")],
             user=None if self._user is None else self._user.pw_uid,
@@ -169,7 +164,7 @@ class Pooler:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self.kill()
 
 
 def free_port() -> int:

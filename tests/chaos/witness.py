@@ -4,7 +4,8 @@ Each supervisor logs in under a role of its own, and a term's sessions are made 
 if, at its commit (a deferred trigger runs then), its lease is held by another process than the role's, or was acquired after the
 session began. The witness needs nothing of the fence: neither its parameters nor its lock. It commits with what it witnesses.
 
-Behind a pooler a session outlives the terms that use it; there only the holder counts.
+A statement that was under way when its leader released the lease, and that commits before anybody else has it, belongs to the
+last term that there was. Behind a pooler a session outlives the terms that use it; there only the holder counts.
 
 The failpoints hold a chore up inside a statement, after its fence was evaluated: each takes an advisory lock that is free
 unless the harness has it.
@@ -49,15 +50,13 @@ begin
 end $$;
 """ % {"lock": LOCK}  # noqa: UP031 - the text has braces and percent signs of its own
 
-SUMMARY = """select count(*),
-    count(*) filter (where split_part(holder, ':', 2) is distinct from pid::text
-        or (session < acquired_at and not %(pooled)s)),
-    count(distinct term)
-from witness.written"""
+IS_STALE = """((holder is distinct from '' and split_part(holder, ':', 2) is distinct from pid::text)
+    or (session < acquired_at and not %(pooled)s))"""
 
-STALE = """select at::text, relation, operation, role, pid, session::text, holder, term, acquired_at::text from witness.written
-where split_part(holder, ':', 2) is distinct from pid::text or (session < acquired_at and not %(pooled)s)
-order by at limit 5"""
+SUMMARY = f"select count(*), count(*) filter (where {IS_STALE}), count(distinct term) from witness.written"
+
+STALE = f"""select at::text, relation, operation, role, pid, session::text, holder, term, acquired_at::text from witness.written
+where {IS_STALE} order by at limit 5"""
 
 
 class Testimony(NamedTuple):
