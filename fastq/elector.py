@@ -257,8 +257,10 @@ class Elector:
     def _end(self, candidacy: Candidacy, reason: str) -> Fence:
         fence, candidacy.fence = candidacy.fence, None
         assert fence is not None, "only what is held can end"
+        if reason == "lost":
+            candidacy.trust.until = 0.0  # before anybody acts upon the news
         candidacy.end(fence, reason)
-        candidacy.trust.until = 0.0  # not before: who saw it would think that the term was lost
+        candidacy.trust.until = 0.0  # else not before: who saw it would think that the term was lost
         return fence
 
     def _release_all(self) -> None:
