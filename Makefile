@@ -21,9 +21,11 @@ run: build  ## show jobs at work: embedded Postgres, two processes; Ctrl-C ends 
 	@echo "look at the jobs from another terminal: .venv/bin/fastq jobs list"
 	$(BIN)/fastq run examples.quickstart:registry --procs 2
 
-test: build  ## run the tests, on Postgres 18 and those of the SQL on 16 too
-	$(BIN)/pytest -q -n 2 --dist loadfile -m 'not slow'
-	test -n "$$FASTQ_TEST_DATABASE_URL" || FASTQ_TEST_POSTGRES=16 $(BIN)/pytest -q -n 2 --dist loadfile -m 'not slow' tests/db
+test: build  ## run the tests, on Postgres 18
+	$(BIN)/pytest -q -n 3 --dist loadfile -m 'not slow'
+
+older: build  ## run the tests of the SQL on Postgres 16
+	FASTQ_TEST_POSTGRES=16 $(BIN)/pytest -q -n 3 --dist loadfile -m 'not slow' tests/db
 
 slow: build  ## run the tests that take longer than a few seconds each
 	$(BIN)/pytest -q -m slow

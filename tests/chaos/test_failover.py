@@ -40,6 +40,7 @@ def test_another_supervisor_leads_within_the_ttl_and_half_a_second_when_the_lead
     assert len(result.terms) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.lease("L44", "L56")
 def test_a_leader_that_stops_hands_over_in_a_quarter_of_a_second_while_its_jobs_still_run(database, tmp_path):
     witness.install(database)

@@ -110,7 +110,7 @@ def fastq(folder, *words):
     return done.stdout
 
 
-@pytest.mark.parametrize("watcher", ["watchfiles", "polling"])
+@pytest.mark.parametrize("watcher", ["watchfiles", pytest.param("polling", marks=pytest.mark.slow)])
 def test_dev_brings_a_database_works_jobs_and_starts_again_when_the_code_changes(project, watcher):
     words = command("dev", "app:registry", "--procs", 1)
     if watcher == "polling":

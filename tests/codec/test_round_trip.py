@@ -26,7 +26,7 @@ def value(dice):
     return Flat(whole, real, text, dice.random() < 0.5, dice.choice((None, whole)), dice.choice((None, text)))
 
 
-@pytest.mark.parametrize("column", ["json", "jsonb"])
+@pytest.mark.parametrize("column", [pytest.param("json", marks=pytest.mark.slow), "jsonb"])
 def test_what_was_enqueued_comes_back_equal(codec, server, column):
     dice = random.Random(41)
     query = f"""select string_agg(element::text, E',\x1e' order by place)

@@ -496,6 +496,7 @@ def test_the_database_comes_from_the_environment(database, monkeypatch):
 # Bulk
 
 
+@pytest.mark.slow
 def test_a_copy_reads_its_jobs_as_it_goes_and_keeps_none(client, database):
     client.enqueue_copy([SlowArgs(0)])
     tracemalloc.start()

@@ -225,6 +225,7 @@ def test_every_committed_job_is_claimed_once_and_none_is_left_behind(database, p
     assert all(low > 0.2 * frontier for low, frontier in marks), f"the low-water marks did not follow: {marks}"
 
 
+@pytest.mark.slow
 def test_a_cursor_without_the_low_water_rule_leaves_jobs_behind(database, pinned):
     _, _, left, _, _ = attack(database, Hasty, seconds=3.0, patience=1.0)
 

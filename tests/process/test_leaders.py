@@ -75,6 +75,7 @@ def test_a_supervisor_whose_queues_another_domain_maintains_does_not_start(super
     assert first.stop()[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.lease("L52")
 def test_a_supervisor_that_is_not_to_lead_works_but_never_leads(supervise, jobs):
     follower = supervise(lead="off")
@@ -133,6 +134,7 @@ def sockets(pid, port):
     return found & connected
 
 
+@pytest.mark.slow
 @pytest.mark.lease("L25", "L32")
 def test_a_supervisor_that_is_started_again_does_not_inherit_the_lease_of_its_killed_predecessor(supervise, jobs):
     first = supervise(lease_ttl="4")

@@ -67,6 +67,7 @@ def test_a_job_a_second_is_worked_at_its_second(supervise, jobs):
     with_state.close()
 
 
+@pytest.mark.slow
 @pytest.mark.lease("L52", "L54")
 def test_no_tick_is_lost_or_doubled_while_leaders_are_killed(supervise, jobs):
     seen = 0
@@ -85,6 +86,7 @@ def test_no_tick_is_lost_or_doubled_while_leaders_are_killed(supervise, jobs):
     check(jobs)
 
 
+@pytest.mark.slow
 @pytest.mark.lease("L52")
 def test_a_leader_without_the_definition_enqueues_it_while_another_host_declares_it(supervise, jobs):
     leader = supervise(**SETTINGS, queues="nothing")  # the application of the other tests, which knows no pulse

@@ -138,6 +138,7 @@ def test_a_signal_during_the_start_stops_in_order(supervise, jobs, moment):
     assert jobs.execute("select count(*) from fastq.job") == [(0,)]
 
 
+@pytest.mark.slow
 def test_a_signal_under_load_loses_no_job_and_works_none_twice(supervise, jobs):
     ids = jobs.add_all("nap", [{"seconds": 0.005}] * 5_000, wake=False)  # 1.6 s for 16 threads: the signal comes before their end
     ids += jobs.add_all("async_nap", [{}] * 500, wake=False)

@@ -104,6 +104,7 @@ def test_a_job_without_a_timeout_takes_its_time(supervise, jobs):
         assert jobs.wait_for(id_, "completed", "retryable").output == "done"
 
 
+@pytest.mark.slow
 def test_a_job_that_ends_when_its_timeout_comes_is_neither_lost_nor_worked_twice(supervise, jobs):
     """The interruption may land in the user's code or come too late, and never anywhere else."""
     dice = random.Random(1)
