@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from psycopg import pq
+
 from fastq import _codec_py, db, embedded
 from fastq.claimed import Claimed
 from fastq.config import Config
@@ -270,7 +272,35 @@ def archive(connection: db.Connection) -> None:
         connection.execute("set enable_bitmapscan = off")
 
 
-QUESTIONS = {each.__name__: each for each in (args, claiming, calls, fence, blobs, archive)}
+def shares(connection: db.Connection) -> None:
+    """bench/README.md: what the statement of a claim spends its time on, by leaving parts of it out."""
+    whole = db.statement("job_claim", SCHEMA)
+    update = whole.partition("\nselect\n")[0]
+    few = update.replace("returning id, seq, attempt, max_attempts, priority, created_at, kind, args, tags", "returning id, seq")
+    few += "\nselect string_agg(int8send(id), ''), string_agg(int8send(seq), '') from claimed"
+    variants = {
+        "a claim": whole,
+        "a claim that answers with id and seq only": few,
+        "a claim without row locks": whole.replace("for update skip locked", ""),
+    }
+    for label, text in variants.items():
+        filled(connection)
+
+        def work(text: str = text) -> None:
+            after, token, done = 0, 1 << 32, 0
+            while done < JOBS:
+                numbers = [NUMBER.pack(number) for number in (token, after, 0, 0, 0, BATCH, *[2**62] * 4)]
+                numbers.insert(1, b"default")
+                result = connection.raw.pgconn.exec_params(
+                    text.encode(), numbers, None, [pq.Format.BINARY] * 11, pq.Format.BINARY
+                )
+                seqs = result.get_value(0, 1) or b""
+                after, token, done = NUMBER.unpack(seqs[-8:])[0], token + 1, done + len(seqs) // 8
+
+        per_job(connection, label, work)
+
+
+QUESTIONS = {each.__name__: each for each in (args, claiming, calls, fence, blobs, archive, shares)}
 
 
 @contextmanager
