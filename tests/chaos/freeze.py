@@ -86,9 +86,10 @@ def one(url: str, candidates: Candidates, wires: list[Proxy], point: str, result
         try:
             eye.until(lambda held: held.term > before.term and held.pid not in (None, leader.pid))
             result.add(time.monotonic() - at)
-            time.sleep(max(0.0, at + 2 * candidates.ttl - time.monotonic()))
-            wires[place].release()  # what was sent arrives while its sender still stands
-            time.sleep(0.1)
+            # What was sent arrives while its sender still stands, and before the new leader has done the same: written
+            # twice it would change nothing, with a fence or without.
+            wires[place].release()
+            time.sleep(max(0.1, at + 2 * candidates.ttl - time.monotonic()))
         finally:
             leader.signal(signal.SIGCONT)
     time.sleep(0.5)  # it finds out, its threads end, it stands again
