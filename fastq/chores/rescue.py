@@ -3,7 +3,8 @@
 A chore of a domain's leader; it needs no code of the jobs' workers. (A process that dies alone is its supervisor's business.)
 It looks when the next process row would expire, and every two thirds of FASTQ_PROCESS_TTL at least, so a host's jobs are back
 within the ttl and a second. If one has expired it walks through the jobs that are available or running, a window at a time,
-and gives back those whose process is gone. It walks now and then in any case: for jobs of processes that nobody knows.
+and gives back those whose process is gone. It walks now and then in any case: for jobs of processes that nobody knows. A new
+leader does not begin with that: the backlog may be long.
 
 What becomes of a job: the attempt counts, and the last one ends it as discarded, with the reason among its errors. Which of
 the jobs had started is not known any more. A job with max_attempts = 1 might have, so it is not run again: whoever allows one
@@ -65,14 +66,14 @@ class Rescue:
 
     name = "rescue"
 
-    def __init__(self) -> None:
+    def __init__(self, all_in: float = ALL) -> None:  # seconds until the first walk that nobody's end has caused
         self._batch = Batch(self.name, BATCH)
         self._window = Size(self.name, WINDOW, SMALLEST_WINDOW)
         self._place: tuple[str, int, int] | None = None  # where the walk is; None: none is under way
         self._stranded: Sequence[tuple[Any, ...]] = ()  # read and not written yet: id, claim, attempt
         self._expired: frozenset[int] = frozenset()  # processes, when the walk began
         self._done: frozenset[int] = frozenset()  # expired processes that a whole walk has dealt with
-        self._all_at = 0.0  # monotonic time of the next walk whatever has expired
+        self._all_at = time.monotonic() + all_in  # of the next walk whatever has expired
         self._found = self._again = self._ended = 0  # of the present walk
 
     def start(self, site: Site) -> None:

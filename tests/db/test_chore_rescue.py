@@ -57,7 +57,7 @@ def running(connection, process, count=1, *, since=0.0, queue="default", **colum
 
 def rescue(site):
     """Do all that is to be done; return how many jobs were changed."""
-    return run_out(Rescue(), site)
+    return run_out(Rescue(all_in=0.0), site)
 
 
 def states(connection, ids):
@@ -138,7 +138,7 @@ def test_each_queue_is_woken_once_in_a_batch(site, connection, other):
 
 
 def test_it_looks_when_the_next_process_runs_out_and_every_two_thirds_of_the_ttl_at_least(site, connection):
-    chore = Rescue()
+    chore = Rescue(all_in=0.0)
     run_out(chore, site)
     assert chore.run(site) == pytest.approx(TTL * 2 / 3)
     know(connection, ALIVE, 3)
@@ -153,7 +153,7 @@ def test_it_looks_when_the_next_process_runs_out_and_every_two_thirds_of_the_ttl
 
 def test_the_jobs_of_a_lost_host_are_back_within_its_time_to_live_and_a_second(database, connection):
     site = site_on(database, process_ttl=1.0, beat_interval=0.2)
-    chore = Rescue()
+    chore = Rescue(all_in=0.0)
     run_out(chore, site)
     know(connection, EXPIRED, 1.0)  # its last beat was just now
     ids, lost_at = running(connection, EXPIRED), time.monotonic()
@@ -167,7 +167,7 @@ def test_the_jobs_of_a_lost_host_are_back_within_its_time_to_live_and_a_second(d
 
 def test_an_expired_process_is_walked_for_once(site, connection):
     know(connection, EXPIRED, -1)
-    chore = Rescue()
+    chore = Rescue(all_in=0.0)
 
     assert run_out(chore, site) == 0
     assert NAP < chore.run(site) <= TTL * 2 / 3 < ALL
@@ -221,7 +221,7 @@ def test_a_job_that_is_being_completed_is_left_to_its_completion_and_looked_at_a
     kept, free = running(connection, EXPIRED, 2)
     other.execute("begin")
     other.run("job_complete", [kept], [token(EXPIRED, 1)])
-    chore = Rescue()
+    chore = Rescue(all_in=0.0)
 
     assert run_out(chore, site) == 1
     other.execute("rollback")
@@ -272,7 +272,7 @@ MEANWHILE = [complete, rescue_and_claim, retry, beat]
 def test_what_happens_to_a_job_between_the_look_and_the_rescue_stands(site, connection, happens, attempts):
     know(connection, EXPIRED, -1)
     (job_id,) = running(connection, EXPIRED, max_attempts=attempts)
-    chore = Rescue()
+    chore = Rescue(all_in=0.0)
     chore.run(site)
     chore._walk(site)
     assert [row[0] for row in chore._stranded] == [job_id]
@@ -308,7 +308,7 @@ def test_what_happens_to_a_job_while_the_rescue_is_under_way_stands(site, connec
 def test_a_leader_that_was_frozen_between_the_look_and_the_rescue_changes_nothing(site, connection):
     know(connection, EXPIRED, -1)
     ids = running(connection, EXPIRED, 3)
-    chore = Rescue()
+    chore = Rescue(all_in=0.0)
     chore.run(site)
     chore._walk(site)
     take_over(connection, site.fence)
@@ -337,7 +337,7 @@ def test_a_row_that_a_trigger_refuses_is_set_aside_and_the_others_are_rescued(si
         "if tg_op = 'DELETE' then return old; end if; return new; end $$"
     )
     connection.execute("create trigger refuse before update or delete on fastq.job for each row execute function public.refuse()")
-    chore = Rescue()
+    chore = Rescue(all_in=0.0)
 
     assert run_out(chore, site) == 101
     assert [event.fields["id"] for event in events if event.name == "chore.row_skipped"] == [ids[41], last[1]]
@@ -351,7 +351,7 @@ def test_a_window_that_takes_too_long_to_read_shrinks(database, connection, even
     add(connection, 60_000)
     site = site_on(database)
     site.connection.execute("set statement_timeout = '4ms'")
-    chore = Rescue()
+    chore = Rescue(all_in=0.0)
     for _ in range(4):
         chore.run(site)
 
@@ -367,4 +367,4 @@ def test_a_backlog_of_a_million_is_walked_through_in_bounded_windows(site, conne
         "update fastq.job set state = 'running', attempt = 1, claim = $1, attempted_at = '2000-01-01' where id % 1000 = 0",
         token(UNKNOWN, 1),
     )
-    assert run_out(Rescue(), site) == 1_000
+    assert run_out(Rescue(all_in=0.0), site) == 1_000
