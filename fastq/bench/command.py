@@ -33,6 +33,7 @@ FIGURES = (
     "latency_p50_ms",
     "latency_p95_ms",
     "latency_p99_ms",
+    "commit_p50_ms",
 )
 """The keys that a script finds in every JSON, null where the part was skipped."""
 
@@ -102,9 +103,10 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
             for way, rates in enqueue.measure(connection, config, options.rounds, options.jobs).items():
                 figures.add(f"enqueue_{way}_per_s", *rates)
         if "latency" not in options.skip:
-            ordered = latency.measure(connection, config, min(LATENCIES, max(FEWEST, options.jobs // SHARE)))
+            ordered, commits = latency.measure(connection, config, min(LATENCIES, max(FEWEST, options.jobs // SHARE)))
             for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
                 figures.add(f"latency_{name}_ms", latency.percentile(ordered, share))
+            figures.add("commit_p50_ms", latency.percentile(commits, 0.5))
     return {**figures.medians(names), **result, "spreads": figures.spreads()}
 
 

@@ -1,9 +1,10 @@
 """From commit to the start of `work`, on a system that has nothing else to do.
 
 Run in the program that measures: one job at a time, in a transaction of its own, at irregular intervals. The clock is read
-before the commit is sent here and when `work` begins there; it is the same clock for all processes of a machine. So the
-insert is not in the figure, and the way is: commit, notification, supervisor, pipe, claim, decode, thread. The commit's own
-time is in it, since its end cannot be seen from here: work may have begun before we are scheduled again to hear of it.
+when the commit is sent and when it has returned here, and when `work` begins there; it is the same clock for all processes of a
+machine. A latency counts from the commit's return: notification, supervisor, pipe, claim, decode, thread. On a busy machine
+that can be below 0, since work may have begun before we are scheduled again to hear of the commit; so the time that the
+commits took themselves is told beside it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ PATIENCE = 10.0
 """Seconds to wait for the last job; a poll finds after one what a wake-up has missed."""
 
 
-def measure(connection: Connection, config: Config, jobs: int) -> list[float]:
-    """Return the latencies in milliseconds, sorted."""
+def measure(connection: Connection, config: Config, jobs: int) -> tuple[list[float], list[float]]:
+    """Return the latencies and the times of the commits, in milliseconds, sorted."""
     fill(connection, 0, paused=False)
     with tempfile.NamedTemporaryFile(prefix="fastq-bench-") as file, Program("route", config, jobs=0) as program:
         program.hear("ready")
@@ -47,19 +48,22 @@ def measure(connection: Connection, config: Config, jobs: int) -> list[float]:
                 raise FastqError(f"{path.stat().st_size // STARTED.size} of {len(committed)} jobs have started, and no more do")
             time.sleep(LONGEST)
         started = dict(STARTED.iter_unpack(path.read_bytes()))
-    return sorted((started[number] - at) / 1e6 for number, at in enumerate(committed) if number >= WARM_UP)
+    counted = list(enumerate(committed))[WARM_UP:]
+    latencies = sorted((started[number] - returned) / 1e6 for number, (_, returned) in counted)
+    return latencies, sorted((returned - sent) / 1e6 for _, (sent, returned) in counted)
 
 
-def _enqueue(connection: Connection, config: Config, path: str, jobs: int) -> list[int]:
-    """Enqueue jobs one by one; return when each commit was sent."""
+def _enqueue(connection: Connection, config: Config, path: str, jobs: int) -> list[tuple[int, int]]:
+    """Enqueue jobs one by one; return when each commit was sent and when it had returned."""
     committed = []
     with Client(config=config) as client:
         for number in range(jobs):
             time.sleep(random.uniform(SHORTEST, LONGEST))  # noqa: S311 - no secret
             connection.execute("begin")
             client.enqueue(ClockArgs(path, number), conn=connection.raw)
-            committed.append(time.monotonic_ns())
+            sent = time.monotonic_ns()
             connection.execute("commit")
+            committed.append((sent, time.monotonic_ns()))
     return committed
 
 
