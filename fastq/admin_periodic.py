@@ -1,9 +1,10 @@
-"""What an operator does with periodic jobs: look at them, pause and resume one, enqueue one now.
+"""What an operator does with periodic jobs: look at them, pause, resume, run by hand, delete.
 
 Plain functions over a connection of the caller's (`admin.connect` makes one), values in and values out. Each change is one
 statement, and the leader is told by a notification; without it it finds out within seconds.
 
-It deliberately changes no definition: those are the application's, and its next start would write them again.
+It deliberately changes no definition: those are the application's, and its next start would write them again. So one that
+a living process declares is not deleted either.
 """
 
 from __future__ import annotations
@@ -75,3 +76,15 @@ def run_periodic(connection: Connection, name: str) -> int:
     """Enqueue the job of a periodic job now; return its id."""
     find_periodic(connection, name)
     return int(connection.run_one("periodic_run", name, connection.schema)[0])
+
+
+def delete_periodic(connection: Connection, name: str) -> int:
+    """Delete one that no living process declares; return how many rows of its ticks went with it."""
+    find_periodic(connection, name)
+    deleted = connection.run("periodic_delete", name)
+    if not deleted:
+        raise FastqError(
+            f"periodic job '{name}' is declared by a living process, which would write it again: take it out of the code first; "
+            f"fastq periodic pause {name} stops its ticks"
+        )
+    return int(deleted[0][0])

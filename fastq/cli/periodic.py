@@ -1,14 +1,18 @@
-"""`fastq periodic`: list, pause and resume periodic jobs, and run one now."""
+"""`fastq periodic`: list, pause, resume and delete periodic jobs, and run one now."""
 
 from __future__ import annotations
 
 import argparse
 from datetime import UTC
+from typing import TYPE_CHECKING
 
 from fastq import admin_periodic
 from fastq.admin_periodic import PeriodicRow
 from fastq.cli import output, settings
 from fastq.cli.database import opened
+
+if TYPE_CHECKING:
+    from fastq.db import Connection
 
 EPILOG = """\
 examples:
@@ -16,6 +20,7 @@ examples:
   fastq periodic pause report       its ticks are dropped until it is resumed
   fastq periodic resume report
   fastq periodic run report         enqueues its job now; the next tick comes as planned
+  fastq periodic delete report      forgets one that is in no living process' code
 
 state: on, paused, or undeclared: no living process has it in its code, so it does not tick
 """
@@ -29,9 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pausing = actions.add_parser("pause", help="drop the ticks of a periodic job")
     resuming = actions.add_parser("resume", help="go on with a paused periodic job")
     running = actions.add_parser("run", help="enqueue the job of a periodic job now")
-    for action in (pausing, resuming, running):
+    deleting = actions.add_parser("delete", help="forget a periodic job that is in no living process' code")
+    for action in (pausing, resuming, running, deleting):
         action.add_argument("name", metavar="NAME")
-    for action in (listing, pausing, resuming, running):
+    for action in (listing, pausing, resuming, running, deleting):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -41,24 +47,30 @@ def main(options: argparse.Namespace) -> int:
     with opened(settings.load(options)) as connection:
         if options.action == "list":
             return _list(admin_periodic.list_periodic(connection), options)
-        name = options.name
-        if options.action == "run":
-            job_id = admin_periodic.run_periodic(connection, name)
-            told, result = f"enqueued job {job_id}", {"name": name, "id": job_id}
-        elif options.action == "pause":
-            admin_periodic.pause_periodic(connection, name)
-            told, result = f"periodic job '{name}' is paused", {"name": name, "paused": True, "changed": True}
-        else:
-            next_tick = admin_periodic.resume_periodic(connection, name)
-            told = f"periodic job '{name}' was not paused"
-            if next_tick is not None:
-                told = f"periodic job '{name}' is resumed; next tick {output.moment(next_tick)}"
-            result = {"name": name, "paused": False, "changed": next_tick is not None}
+        told, result = _act(connection, options.action, options.name)
     if options.json:
         output.json(result)
     else:
         output.out(told)
     return 0
+
+
+def _act(connection: Connection, action: str, name: str) -> tuple[str, dict[str, object]]:
+    """Do it; return what to tell, and the same for a script."""
+    if action == "run":
+        job_id = admin_periodic.run_periodic(connection, name)
+        return f"enqueued job {job_id}", {"name": name, "id": job_id}
+    if action == "pause":
+        admin_periodic.pause_periodic(connection, name)
+        return f"periodic job '{name}' is paused", {"name": name, "paused": True, "changed": True}
+    if action == "delete":
+        ticks = admin_periodic.delete_periodic(connection, name)
+        return f"periodic job '{name}' is deleted; its jobs stay", {"name": name, "ticks": ticks}
+    next_tick = admin_periodic.resume_periodic(connection, name)
+    told = f"periodic job '{name}' was not paused"
+    if next_tick is not None:
+        told = f"periodic job '{name}' is resumed; next tick {output.moment(next_tick)}"
+    return told, {"name": name, "paused": False, "changed": next_tick is not None}
 
 
 def _list(rows: list[PeriodicRow], options: argparse.Namespace) -> int:

@@ -55,7 +55,16 @@ def test_a_periodic_job_is_paused_resumed_and_run(on_database, database, schedul
     assert execute(database, "select kind, queue from fastq.job order by id") == [("report", "slow"), ("report", "default")]
 
 
-@pytest.mark.parametrize("action", ["pause", "resume", "run"])
+def test_a_periodic_job_that_nobody_declares_is_deleted(on_database, database, schedules):
+    on_database("periodic", "run", "gone")
+    assert on_database("periodic", "delete", "gone") == "periodic job 'gone' is deleted; its jobs stay\n"
+    refused = on_database("periodic", "delete", "report", code=1)
+    assert "'report' is declared by a living process, which would write it again: take it out of the code first" in refused
+    assert [row["name"] for row in json.loads(on_database("periodic", "list", "--json"))] == ["report"]
+    assert execute(database, "select kind from fastq.job") == [("report",)]
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "run", "delete"])
 def test_a_name_that_is_not_there_is_told(on_database, action):
     assert "there is no periodic job 'nothing'; fastq periodic list shows them" in on_database(
         "periodic", action, "nothing", code=1

@@ -573,7 +573,24 @@ def test_a_periodic_job_is_run_by_hand_whatever_its_schedule(connection, other, 
     assert row(connection, "report").last_tick is None
 
 
-@pytest.mark.parametrize("act", [admin_periodic.pause_periodic, admin_periodic.resume_periodic, admin_periodic.run_periodic])
+def test_a_definition_is_deleted_when_its_last_process_has_ended_and_not_before(connection, site):
+    define(connection, report=Every(1), other=Every(1))
+    pending(connection, "report", LONG_AGO)
+    Periodic().run(site)
+    enqueued = len(ticks(connection, "report"))
+    assert enqueued > 0
+
+    with pytest.raises(FastqError, match=r"'report' is declared by a living process.* fastq periodic pause report stops"):
+        admin_periodic.delete_periodic(connection, "report")
+    assert row(connection, "report").state == "on"
+    connection.execute("update fastq.process set expires_at = 'epoch'")
+
+    assert admin_periodic.delete_periodic(connection, "report") == enqueued
+    assert [each.name for each in admin_periodic.list_periodic(connection)] == ["other"]
+    assert count(connection, "periodic_tick where name = 'report'") == 0
+
+
+@pytest.mark.parametrize("act", [getattr(admin_periodic, f"{name}_periodic") for name in ("pause", "resume", "run", "delete")])
 def test_a_name_that_is_not_there_is_told(connection, act):
     with pytest.raises(FastqError, match="there is no periodic job 'nothing'; fastq periodic list"):
         act(connection, "nothing")

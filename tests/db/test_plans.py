@@ -43,6 +43,7 @@ PARAMETERS = {
         *[["2026-01-01"], [False], CHANNEL],
     ),
     "periodic_enqueue": (*FENCE, ["report"], ["0f"], ["2026-01-02"], ["report"], ["2026-01-01"], CHANNEL),
+    "periodic_delete": ("report",),
     "periodic_failed": (*FENCE, "report", "0f", "why"),
     "periodic_pause": ("report", CHANNEL),
     "periodic_prune": (*FENCE, None, 3600.0, 100),
