@@ -221,6 +221,7 @@ class Supervisor:
             self.process.kill()
             self.process.wait()
         wait_until_gone(below, 5.0)
+        print(f"supervisor {self.pid} said:\n{self.said}")  # pytest shows it where the test has failed
         assert "Traceback (most recent call last)" not in self.said, self.said
 
 

@@ -10,6 +10,7 @@ import pytest
 from fastq.admin_leaders import resign
 from tests.db.jobs import session
 from tests.helpers import process_exists, wait_for
+from tests.process.conftest import wait_until_gone
 from tests.proxy import Proxy
 
 pytestmark = pytest.mark.process
@@ -108,10 +109,12 @@ def test_worker_processes_neither_hold_the_leases_connection_nor_matter_to_it(su
         for pid in supervisor.descendants:
             assert not sockets(pid, proxy.port) & mine, f"process {pid} has inherited a connection of the supervisor"
 
-        for worker in supervisor.workers:
+        killed = supervisor.workers
+        assert len(killed) == 2
+        for worker in killed:
             os.kill(worker, signal.SIGKILL)
-        killed = set(supervisor.workers)
-        wait_for(lambda: len(supervisor.workers) == 2 and not set(supervisor.workers) & killed, 20.0)
+        wait_until_gone(killed, 5.0)  # so that two workers are two new ones: a death within a stop is a failure
+        wait_for(lambda: len(supervisor.workers) == 2, 20.0, "the new worker processes")
 
         after = leases(jobs)[DEFAULT]
         assert after[:2] == before[:2]
