@@ -5,6 +5,7 @@ crosses a fork. Autocommit always: a statement is a transaction, and nothing of 
 
 Two ways to run a statement:
 - `run(name, *params)`: through psycopg's cursor, Python values in, rows of Python values out. For everything that is not hot.
+  Nothing is prepared: what is prepared fails for good once a migration has changed the type of a column that it answers with.
 - `run_blobs(name, params)`: prepared once, binary values in and out as bytes, one blocking libpq call. For claim and complete:
   libpq's asynchronous route gives the interpreter lock back and takes it again several times a statement, and behind a busy
   executor each of those costs up to a switch interval (5 ms); the blocking call does it once.
@@ -121,7 +122,7 @@ class Connection:
         self.deadline = time.monotonic() + self.timeout
         try:
             cursor = psycopg.RawCursor(self.raw, row_factory=tuple_row)  # not that of a connection that was handed in
-            cursor.execute(text, params or None, prepare=self._prepare and bool(params))
+            cursor.execute(text, params or None)
             return cursor.fetchall() if cursor.description else []
         finally:
             self.deadline = None
@@ -205,7 +206,7 @@ def connect(
             autocommit=True,
             application_name=f"fastq {role}",
             connect_timeout=CONNECT_TIMEOUT,
-            prepare_threshold=None,
+            prepare_threshold=None,  # never: see the module's text
             cursor_factory=psycopg.RawCursor,
             **extra,
         )
