@@ -48,6 +48,7 @@ def measure(name: str, scene: Scene, cycles: int, seed: int = 0) -> Result:
     with Load(scene.url), ThreadPoolExecutor(1) as hand:
         for _ in range(cycles):
             candidates.await_ready()
+            await_work(scene)
             place = candidates.leader()
             time.sleep(0.1 + dice.random() * candidates.ttl * 0.5)  # any moment between two renewals
             scene.prepare(place)
@@ -66,6 +67,12 @@ def measure(name: str, scene: Scene, cycles: int, seed: int = 0) -> Result:
     testimony = witness.hear(scene.url, pooled=scene.pooled)
     result.testify(testimony, eye.terms)
     return result
+
+
+def await_work(scene: Scene) -> None:
+    """Wait until a chore writes, from now on: a leader that does nothing cannot be caught at doing it too late."""
+    done = witness.hear(scene.url, pooled=scene.pooled).writes
+    wait_for(lambda: witness.hear(scene.url, pooled=scene.pooled).writes > done, 20, "a write of a chore")
 
 
 def leads(scene: Scene, before: Held, clock: float, held: Held) -> bool:
