@@ -1,6 +1,7 @@
 -- what: writes the definitions of periodic jobs that are new or have changed, and wakes the leader; answers with their names and whether
 --       each is new. One that is as it was is not touched. Whether it is paused, and its last tick, stay; so does a tick that is pending,
---       unless the schedule is another one. $14: the first tick is now, at the definition.
+--       unless the schedule is another one. $14: the first tick is now, at the definition, or the one that is overdue: then defined_at is
+--       that one, which is how the leader knows the run at the start.
 -- called by: periodic_store, before the supervisor starts. Arrays: $1 names, $2 schedules, $3 time zones, $4 missed, $5 backfills, $6 hashes,
 --            $7 kinds, $8 args, $9 queues, $10 priorities, $11 max_attempts, $12 tags (joined by a unit separator), $13 next ticks,
 --            $14 run_on_start. $15 channel.
@@ -24,11 +25,16 @@ with clock as materialized (
     on conflict (name) do update
     set schedule = excluded.schedule, tz = excluded.tz, missed = excluded.missed, backfill = excluded.backfill, hash = excluded.hash,
         kind = excluded.kind, args = excluded.args, queue = excluded.queue, priority = excluded.priority,
-        max_attempts = excluded.max_attempts, tags = excluded.tags, defined_at = excluded.defined_at, error = null,
+        max_attempts = excluded.max_attempts, tags = excluded.tags, error = null,
+        defined_at = case
+            when (periodic.schedule, periodic.tz, excluded.next_tick) = (excluded.schedule, excluded.tz, excluded.defined_at)
+            then least(periodic.next_tick, excluded.defined_at)
+            else excluded.defined_at
+        end,
         next_tick = case
-            when (periodic.schedule, periodic.tz) = (excluded.schedule, excluded.tz) and excluded.next_tick > excluded.defined_at
-            then coalesce(periodic.next_tick, excluded.next_tick)
-            else excluded.next_tick
+            when (periodic.schedule, periodic.tz) <> (excluded.schedule, excluded.tz) then excluded.next_tick
+            when excluded.next_tick = excluded.defined_at then least(periodic.next_tick, excluded.next_tick)
+            else coalesce(periodic.next_tick, excluded.next_tick)
         end
     where periodic.hash <> excluded.hash
     returning name, xmax = 0 as new

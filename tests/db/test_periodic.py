@@ -242,6 +242,38 @@ def test_the_run_at_the_start_is_made_up_for_when_the_leader_comes_late(connecti
 
 
 @pytest.mark.lease("L52")
+@pytest.mark.parametrize("run_on_start", [False, True])
+@pytest.mark.parametrize(("missed", "expected"), [("once", [0]), (Backfill(3), [2, 1, 0]), (Backfill(9), [5, 4, 3, 2, 1, 0])])
+def test_a_deployment_that_changes_the_args_loses_no_missed_tick(connection, site, missed, expected, run_on_start):
+    the_hour_has_minutes_left(connection)
+    options = {"missed": missed, "run_on_start": run_on_start}
+    define(connection, report=(HOURLY, options))
+    pending(connection, "report", hours_ago(connection, 5))  # everything was down
+
+    define(connection, report=(HOURLY, {**options, "args": ReportArgs("new")}))
+    run_out(Periodic(), site)
+
+    assert ticks(connection, "report") == [hours_ago(connection, hours) for hours in expected]
+    assert connection.execute("select distinct args->>'name' from fastq.job") == [("new",)]
+    assert row(connection, "report").next_tick == hours_ago(connection, -1)
+
+
+@pytest.mark.parametrize("overdue", ["the run at the first start", "a tick that is skipped"])
+@pytest.mark.parametrize("missed", ["skip", "once", Backfill(3)])
+def test_the_run_at_the_start_of_a_changed_definition_comes_whatever_was_overdue(connection, site, missed, overdue):
+    options = {"missed": missed, "run_on_start": True}
+    define(connection, report=(RARE, options))
+    connection.execute("update fastq.periodic set next_tick = '2026-07-01T08:00Z', defined_at = '2026-07-01T08:00Z'")
+    if overdue == "a tick that is skipped":
+        pending(connection, "report", "2024-02-29T00:00Z")
+
+    define(connection, report=(RARE, {**options, "priority": 2}))
+    run_out(Periodic(), site)
+
+    assert len(ticks(connection, "report")) == 1
+
+
+@pytest.mark.lease("L52")
 def test_a_schedule_ticks_while_a_living_process_declares_it(connection, site):
     registry = define(connection, report=Every(1))
     declare(connection, registry, expires_in=-1)
