@@ -1,6 +1,7 @@
 -- what: gives back those of the jobs $6 that are still in the claim ($7) and attempt ($8) given, and whose process shows no life. The
---       attempt counts; the last one ends the job (discarded), and so does a cancellation that was asked for (cancelled). Who knows which
---       jobs had started has died with the process: a last attempt may have, so the job is not run once more than it was allowed to.
+--       attempt counts; the last one ends the job (discarded), and so does a cancellation that was asked for (cancelled, be it the last
+--       attempt or not). Who knows which jobs had started has died with the process: a last attempt may have, so the job is not run once
+--       more than it was allowed to.
 --       Says how many are available again, and how many ended.
 -- called by: rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
 --            $9 channel, $10 error (json text).
@@ -32,11 +33,11 @@ with held as (
     delete from fastq.job using mine
     where job.id = mine.id and job.claim is not distinct from mine.claim and job.attempt = mine.attempt
       and (mine.ends or mine.cancel_requested)
-    returning job.*, mine.ends
+    returning job.*
 ), archived as (
     insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
         queue, kind, args, tags, errors)
-    select id, created_at, attempted_at, now(), (case when ends then 'discarded' else 'cancelled' end)::fastq.state,
+    select id, created_at, attempted_at, now(), (case when cancel_requested then 'cancelled' else 'discarded' end)::fastq.state,
         priority, attempt, max_attempts, crashes, queue, kind, args, tags,
         coalesce(errors, '[]') || jsonb_build_array($10::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
     from ended

@@ -118,6 +118,15 @@ def test_rescue_ends_the_last_attempt_though_it_may_not_have_started_and_what_wa
     assert "whether the job had started is not known" in archived(connection, last)["errors"][0]["error"]
 
 
+@pytest.mark.parametrize("attempts", [1, 25])
+def test_a_job_whose_cancellation_was_asked_for_ends_as_cancelled_on_its_last_attempt_too(site, connection, attempts):
+    know(connection, EXPIRED, -1)
+    (unwanted,) = running(connection, EXPIRED, max_attempts=attempts, cancel_requested=True)
+
+    assert rescue(site) == 1
+    assert archived(connection, unwanted)["state"] == "cancelled"
+
+
 def test_rescue_leaves_waiting_jobs_alone(site, connection):
     know(connection, EXPIRED, -1)
     ids = add(connection) + add(connection, state="scheduled", seq=None, scheduled_at="2100-01-01")
