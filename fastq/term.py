@@ -4,8 +4,8 @@ Runs in the supervisor that leads. A term is made when a lease was acquired and 
 with the terms before and after it, so what an old one still does, or wakes up to do, can neither stop nor start anything of a
 new one, and the fence makes its statements do nothing.
 
-Starting is one thing: all tracks connect and all chores start, or everything is torn down and begun anew, ATTEMPTS times with
-growing pauses; then the lease is given up so that another supervisor may try.
+Starting is one thing: all tracks connect, all chores start and all threads do, or everything is torn down and begun anew, three
+times with growing pauses; then the lease is given up so that another supervisor may try.
 
 Invariants:
 - No chore is run when the lease's trust is over; what one that runs already writes is fenced.
@@ -112,7 +112,21 @@ class Track:
         self._wakeup = threading.Event()
         self._ran: dict[str, Ran] = {}
         self._noted_at = 0.0
+        self._gate = threading.Event()  # opened by the starting thread, when all tracks have a thread or none shall go on
+        self._abandoned = False  # written by it before
         self.thread = threading.Thread(target=self._run, name=f"fastq {name}", daemon=True)
+
+    def begin(self) -> None:
+        """Let the thread, which has been started, go to work."""
+        self._gate.set()
+
+    def abandon(self) -> None:
+        """End without having worked."""
+        self._abandoned = True
+        self._gate.set()
+        if self.thread.ident is not None:
+            self.thread.join()
+        self.site.connection.close()
 
     def wake(self, name: str | None = None) -> None:
         """Run a chore now; without a name only look whether the term has ended."""
@@ -121,9 +135,11 @@ class Track:
         self._wakeup.set()
 
     def _run(self) -> None:
-        while True:
+        self._gate.wait()
+        while not self._abandoned:
             self._wakeup.clear()  # before looking: who ends the term after that wakes us again
             if self._ending.wait(0.0):
+                self._end()
                 break
             while self._woken:
                 name = self._woken.pop()
@@ -133,7 +149,6 @@ class Track:
                     self._due[chore] = time.monotonic() + self._once(chore)
             self._note()
             self._sleep()
-        self._end()
 
     def _sleep(self) -> None:
         """Until a chore is due, somebody wakes us, or the trust is over."""
@@ -268,15 +283,18 @@ class Term:
             tracks = self._starting = []
             try:
                 self._prepare(tracks)
+                for track in tracks:
+                    track.thread.start()
             except Exception as error:  # noqa: BLE001 - whatever it is, it is told and tried again
-                self._tear_down(tracks)
+                for track in tracks:
+                    track.abandon()
                 emit("term.not_started", level=logging.WARNING, lease=self.fence.name, attempt=attempt, error=_said(error))
                 if self._ending.wait(pause):
                     return
                 continue
             self._tracks = tuple(tracks)
             for track in tracks:
-                track.thread.start()
+                track.begin()
             emit("term.started", level=logging.DEBUG, lease=self.fence.name, term=self.fence.term, attempt=attempt)
             return
         self._ending.set("resign")
@@ -292,10 +310,6 @@ class Term:
                 if self._ending.wait(0.0):
                     raise LeaseLost(f"term {self.fence.term} of '{self.fence.name}' ended while it was starting")
                 chore.start(site)
-
-    def _tear_down(self, tracks: list[Track]) -> None:
-        for track in tracks:
-            track.site.connection.close()
 
 
 def connect(config: Config, url: str, role: str) -> Connection:

@@ -237,6 +237,62 @@ def test_after_three_attempts_the_lease_is_given_up_for_another_and_nothing_is_l
     wait_for(lambda: execute(database, SESSIONS) == [])
 
 
+@pytest.fixture
+def no_second_thread(monkeypatch):
+    """Let the threads of second tracks start only as often as the list that this gives has entries."""
+    start, allowed = threading.Thread.start, []
+
+    def refuse(thread):
+        if thread.name == f"fastq {NAME} 2":
+            if not allowed:
+                raise RuntimeError("can't start new thread")
+            allowed.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    return allowed
+
+
+@pytest.mark.lease("L38", "L39")
+def test_a_term_one_of_whose_threads_cannot_start_runs_no_chore_at_all_and_gives_the_lease_up(
+    make, database, events, hasty, no_second_thread
+):
+    made = []
+
+    def make_chores():
+        made.extend((Sweep("promote", every=0.01), Sweep("rescue", every=0.01)))
+        return [[made[-2]], [made[-1]]]
+
+    one = make(make_chores)
+    one.start()
+    wait_for(lambda: one.ended, 5.0, "the end of the term")
+
+    assert [chore.said for chore in made] == [["start"]] * 6
+    assert one.given_up == [one.fence]
+    assert names(events, "term.not_started", "term.started") == ["term.not_started"] * 3
+    assert alive(one) == []
+    wait_for(lambda: execute(database, SESSIONS) == [])
+
+
+@pytest.mark.lease("L38", "L39")
+def test_a_term_one_of_whose_threads_could_not_start_is_whole_when_it_can(make, database, hasty, no_second_thread):
+    made = []
+
+    def make_chores():
+        made.append((Sweep("promote", every=0.01), Sweep("rescue", every=0.01)))
+        no_second_thread.extend([True] * (len(made) == 3))
+        return [made[-1][:1], made[-1][1:]]
+
+    one = make(make_chores)
+    one.start()
+    wait_for(lambda: len(made) == 3 and all(chore.said.count("run") > 3 for chore in made[-1]))
+
+    assert [chore.said for chores in made[:2] for chore in chores] == [["start"]] * 4
+    assert one.given_up == []
+    assert sorted(alive(one)) == [f"fastq {NAME} 1", f"fastq {NAME} 2"]
+    wait_for(lambda: len(execute(database, SESSIONS)) == 2)
+
+
 @pytest.mark.lease("L38")
 def test_the_pauses_between_attempts_are_kept_although_trust_is_prolonged_bit_by_bit(make, monkeypatch):
     monkeypatch.setattr(term, "BACKOFF", (0.6, 0.0))
