@@ -98,6 +98,7 @@ class Rescue:
         """Ask for expired processes; begin a walk if one is new."""
         expired, next_in = site.connection.run_one("process_expired")
         self._expired = frozenset(expired)
+        self._done &= self._expired  # one that came back may go again
         if self._expired - self._done or time.monotonic() >= self._all_at:
             self._place, self._found, self._again, self._ended = BEGIN, 0, 0, 0
             return NAP

@@ -182,6 +182,19 @@ def test_an_expired_process_is_walked_for_once(site, connection):
     assert NAP < chore.run(site) <= TTL * 2 / 3 < ALL
 
 
+def test_a_process_that_came_back_and_goes_again_is_walked_for_again(site, connection):
+    know(connection, EXPIRED, -1)
+    chore = Rescue(all_in=0.0)
+    run_out(chore, site)
+    beat(connection, None)
+    ids = running(connection, EXPIRED)
+    assert run_out(chore, site) == 0
+
+    connection.execute("update fastq.process set expires_at = clock_timestamp()")
+    assert run_out(chore, site) == 1
+    assert states(connection, ids) == ["available"]
+
+
 def test_a_walk_goes_through_windows_and_finds_every_job_in_every_queue_and_priority(site, connection, monkeypatch):
     monkeypatch.setattr("fastq.chores.rescue.WINDOW", 7)
     monkeypatch.setattr("fastq.chores.rescue.BATCH", 3)
