@@ -55,7 +55,7 @@ def list_leases(connection: Connection) -> list[LeaseRow]:
 
 
 def list_chores(connection: Connection) -> list[ChoreRow]:
-    """Return what the leaders' chores did last; notes are up to a minute old."""
+    """Return what the leaders' chores did last: 5 s late at most if rows were changed, a minute if there was nothing to do."""
     return [ChoreRow(*row) for row in connection.run("chore_list")]
 
 

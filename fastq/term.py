@@ -17,6 +17,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,8 +46,11 @@ LOST_PAUSE = 0.5
 """Seconds until a chore whose session was lost is tried again on a new one: a server or pooler that restarts is back soon, and if
 it is not, the term is over."""
 
-NOTE_INTERVAL = 60.0
-"""Seconds between notes of what ran, so that an idle leader does not write all the time; what failed is noted at once."""
+NOTE_CHANGED = 5.0
+"""Seconds at most until a run that changed something is noted: who looks has just seen it happen. What failed is noted at once."""
+
+NOTE_IDLE = 60.0
+"""The same for runs that found nothing to do, so that an idle leader does not write all the time."""
 
 
 class Ending:
@@ -111,7 +115,8 @@ class Track:
         self._woken: set[str] = set()  # names; added to by others, taken by the thread
         self._wakeup = threading.Event()
         self._ran: dict[str, Ran] = {}
-        self._noted_at = 0.0
+        self._noted_at = -math.inf  # monotonic
+        self._note_at = math.inf  # monotonic: when to note what ran; infinite: that has been done
         self._gate = threading.Event()  # opened by the starting thread, when all tracks have a thread or none shall go on
         self._abandoned = False  # written by it before
         self.thread = threading.Thread(target=self._run, name=f"fastq {name}", daemon=True)
@@ -151,8 +156,8 @@ class Track:
             self._sleep()
 
     def _sleep(self) -> None:
-        """Until a chore is due, somebody wakes us, or the trust is over."""
-        left = min(self._due.values()) - time.monotonic()
+        """Until a chore or a note is due, somebody wakes us, or the trust is over."""
+        left = min(self._note_at, *self._due.values()) - time.monotonic()
         if left > 0 and not self._woken and not self._ending.wait(0.0):
             self._wakeup.wait(min(left, self._ending.left()))
 
@@ -172,12 +177,11 @@ class Track:
         except Exception as failure:  # noqa: BLE001 - a mistake in one chore must not end the others
             error = f"{type(failure).__name__}: {failure}"
             emit("chore.broken", level=logging.ERROR, chore=chore.name, error=error)
-        last = self._ran.get(chore.name)
-        runs, changed, before = (last.runs, last.changed, last.fenced) if last else (0, 0, 0)
-        took = time.monotonic() - began
-        self._ran[chore.name] = Ran(chore.name, began, took, runs + 1, changed + self.site.changed, before + fenced, error)
-        if error:
-            self._noted_at = 0.0
+        last = self._ran.get(chore.name) or Ran(chore.name, 0.0, 0.0, 0, 0, 0, None)
+        took, changed = time.monotonic() - began, last.changed + self.site.changed
+        ran = self._ran[chore.name] = Ran(chore.name, began, took, last.runs + 1, changed, last.fenced + fenced, error)
+        news = not last.runs or changed != last.changed or last.error
+        self._note_at = 0.0 if ran.error else min(self._note_at, self._noted_at + (NOTE_CHANGED if news else NOTE_IDLE))
         return pause
 
     def _failed(self, chore: Chore, error: str) -> float:
@@ -198,12 +202,11 @@ class Track:
                 emit("maintainer.waits", level=logging.WARNING, error=db.first_line(error))
 
     def _note(self) -> None:
-        """Write down what ran, now and then."""
+        """Write down what ran, if it is time to."""
         now = time.monotonic()
-        if not self._ran or now < self._noted_at + NOTE_INTERVAL:
-            return
-        self._noted_at = now
-        self._write_note(now)
+        if now >= self._note_at:
+            self._noted_at, self._note_at = now, math.inf
+            self._write_note(now)
 
     def _write_note(self, now: float) -> None:
         columns = zip(
@@ -213,6 +216,7 @@ class Track:
             self.site.connection.run("chore_note", self.site.fence.name, self.site.fence.term, *(list(c) for c in columns))
         except db.Error as error:
             emit("chore.not_noted", level=logging.WARNING, error=db.first_line(error))
+            self._note_at = now + NOTE_CHANGED
             self._reconnect()
             return
         self._ran = {name: ran._replace(fenced=0) for name, ran in self._ran.items()}

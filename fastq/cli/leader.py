@@ -8,6 +8,7 @@ from fastq import admin_leaders
 from fastq.chores.domains import conflicts
 from fastq.cli import output, settings
 from fastq.cli.database import opened
+from fastq.term import NOTE_CHANGED, NOTE_IDLE
 
 EPILOG = """\
 examples:
@@ -16,6 +17,7 @@ examples:
   fastq leader resign --domain billing
   fastq leader resign --lease singleton:projection:orders
 
+A leader notes at once what failed, within 5 s what changed rows, and within a minute that a chore ran and found nothing to do.
 A leader that resigns goes on working jobs; it stands again two seconds later.
 """
 LEASES = ("lease", "holder", "term", "since", "expires", "queues")
@@ -56,6 +58,7 @@ def main(options: argparse.Namespace) -> int:
     if chores:
         output.out()
         output.table(CHORES, [_chore_cells(row) for row in chores])
+        output.note(f"runs that changed nothing are noted within {NOTE_IDLE:.0f}s, others within {NOTE_CHANGED:.0f}s")
     for overlap in overlaps:
         output.note(f"warning: {overlap}")
     return 0

@@ -630,6 +630,56 @@ def test_a_chore_that_fails_holds_up_no_other_and_is_tried_again(make, monkeypat
     assert one.given_up == []
 
 
+NOTED = "select name, runs, changed, xmin::text from fastq.chore order by name"
+
+
+def noted(connection):
+    """Return runs and rows changed by chore, as they are noted."""
+    return {name: (runs, changed) for name, runs, changed, _ in connection.execute(NOTED)}
+
+
+def test_what_changed_is_noted_within_seconds_though_nothing_else_is_due(make, connection, monkeypatch):
+    monkeypatch.setattr(term, "NOTE_CHANGED", 0.3)
+
+    def change(site):
+        site.changed += 7 * bool(promote.said.count("run") - 1)
+
+    promote, idle = Sweep("promote", run=change), Sweep("idle")
+    one = make(lambda: [[promote, idle]])
+    one.start()
+    wait_for(lambda: noted(connection) == {"idle": (1, 0), "promote": (1, 0)}, 5.0, "the first runs, at once")
+    one.wake("promote")
+
+    wait_for(lambda: noted(connection)["promote"] == (2, 7), 1.5, "what was changed")
+
+
+def test_a_leader_with_nothing_to_do_writes_down_that_it_ran_once_a_minute_and_not_more_often(make, connection, monkeypatch):
+    assert (term.NOTE_CHANGED, term.NOTE_IDLE) == (5.0, 60.0)
+    monkeypatch.setattr(term, "NOTE_CHANGED", 0.01)
+    monkeypatch.setattr(term, "NOTE_IDLE", 0.6)
+    busy, rare = Sweep("busy", every=0.01), Sweep("rare")
+    one = make(lambda: [[busy], [rare]])
+    one.start()
+    wait_for(lambda: len(noted(connection)) == 2)
+    before = connection.execute(NOTED)
+    wait_for(lambda: busy.said.count("run") > before[0][1] + 10)
+
+    assert connection.execute(NOTED) == before, "it has run, but changed nothing"
+    wait_for(lambda: noted(connection)["busy"][0] > before[0][1], 2.0, "the minute")
+    assert connection.execute(NOTED)[1] == before[1], "the other did not run"
+
+
+def test_a_run_that_found_nothing_is_noted_within_the_minute_though_nothing_is_due_then(make, connection, monkeypatch):
+    monkeypatch.setattr(term, "NOTE_IDLE", 0.3)
+    chore = Sweep()
+    one = make(lambda: [[chore]])
+    one.start()
+    wait_for(lambda: noted(connection) == {"sweep": (1, 0)})
+    one.wake("sweep")
+
+    wait_for(lambda: noted(connection) == {"sweep": (2, 0)}, 1.5, "the second run")
+
+
 @pytest.mark.lease("L26")
 def test_a_chores_session_that_was_ended_is_replaced(make, database, monkeypatch):
     monkeypatch.setattr(term, "FAILED_PAUSE", 0.05)
