@@ -47,7 +47,7 @@ LOST_PAUSE = 0.5
 it is not, the term is over."""
 
 NOTE_CHANGED = 5.0
-"""Seconds at most until a run that changed something is noted: who looks has just seen it happen. What failed is noted at once."""
+"""Seconds at most until a run that changed something is noted: who looks has just seen it. What failed is noted at once."""
 
 NOTE_IDLE = 60.0
 """The same for runs that found nothing to do, so that an idle leader does not write all the time."""
