@@ -5,7 +5,8 @@ A chore of a domain's leader. It sleeps until the next job of its queues is due,
 re-checks what it changes. Reading many at once is for the worst of times: while an old snapshot keeps dead index entries
 alive, every look walks over all that were promoted before it.
 
-Invariant: a batch is bounded however many are due at once. Jobs that somebody has locked are skipped and come with a later look.
+Invariant: a batch is bounded however many are due at once. Jobs that somebody has locked are skipped and come with a later look;
+so are those that cannot be changed (batch.py), and they hold up no other queue, however many they are.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Promote:
     name = "promote"
 
     def __init__(self) -> None:
-        self._batch = Batch(self.name, BATCH)
+        self._batch = Batch(self.name, BATCH, group=lambda row: row[1])
         self._due: Sequence[tuple[Any, ...]] = ()  # read and not written yet
         self._promoted = 0  # of the present look
 
@@ -54,14 +55,14 @@ class Promote:
     def run(self, site: Site) -> float:
         """Promote one batch."""
         if not self._due:
-            ids, next_due = site.connection.run_one("job_due", site.queues, LOOK, self._batch.aside())
+            ids, queues, next_due = site.connection.run_one("job_due", site.queues, LOOK, self._batch.aside())
             if not ids:
                 idle = IDLE_POLLING if site.config.poll_only else IDLE
                 return idle if next_due is None else min(max(next_due, 0.001), idle)
-            self._due, self._promoted = [(job_id,) for job_id in ids], 0
+            self._due, self._promoted = list(zip(ids, queues, strict=True)), 0
 
         def put(rows: Sequence[tuple[Any, ...]]) -> None:
-            promoted, _ = site.write("job_promote", site.queues, [job_id for (job_id,) in rows], site.config.channel)
+            promoted, _ = site.write("job_promote", site.queues, [job_id for job_id, _ in rows], site.config.channel)
             self._promoted += promoted
             site.changed += promoted
 

@@ -1,4 +1,4 @@
--- what: the ids of up to $2 jobs that are due, those that have waited longest first, each queue its share, without those in $3; and in how
+-- what: the ids and queues of up to $2 jobs that are due, those that have waited longest first, each queue its share, without those in $3; and in how
 --       many seconds the next job is due that is not due yet (null: none waits).
 -- called by: promote. $1 queues (null or empty: every queue).
 -- index: job_due: skipped from queue to queue, then a range of each.
@@ -17,11 +17,12 @@ with recursive every (queue) as (
     select queue from ours
     where exists (select from fastq.job where job.queue = ours.queue and scheduled_at <= statement_timestamp())
 ), due as (
-    select pick.id, pick.scheduled_at
+    -- not in (select ...), not <> all (...): $3 is hashed once, and not gone through for each job that is due.
+    select pick.id, late.queue, pick.scheduled_at
     from late
     cross join lateral (
         select id, scheduled_at from fastq.job
-        where job.queue = late.queue and scheduled_at <= statement_timestamp() and id <> all ($3::bigint[])
+        where job.queue = late.queue and scheduled_at <= statement_timestamp() and id not in (select unnest($3::bigint[]))
         order by scheduled_at
         limit greatest($2::bigint / (select count(*) from late), 1)
     ) as pick
@@ -35,5 +36,8 @@ with recursive every (queue) as (
         limit 1
     ) as next
 )
-select coalesce((select array_agg(id order by scheduled_at, id) from due), '{}'),
+select found.*,
     (select extract(epoch from scheduled_at - clock_timestamp())::float8 from later)
+from (
+    select coalesce(array_agg(id order by scheduled_at, id), '{}'), coalesce(array_agg(queue order by scheduled_at, id), '{}') from due
+) as found

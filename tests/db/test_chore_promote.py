@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from fastq.chores.batch import MAX_ASIDE
 from fastq.chores.promote import BATCH, IDLE, IDLE_POLLING, LOCKED, NAP, Promote
 from fastq.events import subscribe
 from tests.db.jobs import CHANNEL, add, claimed_ids, count, living
@@ -194,6 +195,78 @@ def test_when_every_row_is_refused_it_is_told_once_and_not_a_thousand_times(site
     assert 1 <= told.count("chore.rows_skipped") <= 12
     assert set(states(connection, ids[:20])) == {"scheduled"}
     assert time.monotonic() - began < 5.0
+
+
+def test_thousands_of_rows_that_are_set_aside_do_not_slow_down_the_look(site, connection):
+    aside = add_waiting(connection, 5_000)
+    (good,) = add_waiting(connection, queue="other")
+    began = time.monotonic()
+
+    ids, _, _ = site.connection.run_one("job_due", None, 20_000, aside)
+
+    assert ids == [good]
+    assert time.monotonic() - began < 0.3, "each due job is looked up among those set aside, not compared with each"
+
+
+def test_more_rows_than_can_be_set_aside_do_not_hold_up_other_queues(site, connection, events, monkeypatch):
+    monkeypatch.setattr("fastq.chores.batch.MAX_ASIDE", 60)
+    monkeypatch.setattr("fastq.chores.promote.BATCH", 40)
+    refuse(connection, add_waiting(connection, 200))
+    chore = Promote()
+
+    run_until(chore, site, lambda pause: pause == LOCKED)
+    good = add_waiting(connection, 9, queue="other", at="2001-01-01")  # behind those that come again with each look
+    run_until(chore, site, lambda pause: not chore._due)
+
+    assert states(connection, good) == ["available"] * 9
+    assert len(chore._batch.aside()) == 60
+    told = [event for event in events if event.name == "chore.rows_skipped"]
+    assert len(told) <= 3, "what comes again with each look is not told with each"
+
+
+def test_what_was_set_aside_makes_room_for_others_when_its_time_is_over(site, connection, monkeypatch):
+    monkeypatch.setattr("fastq.chores.batch.MAX_ASIDE", 10)
+    first, second = add_waiting(connection, 10), add_waiting(connection, 10, at="2001-01-01")
+    refuse(connection, first + second)
+    monkeypatch.setattr("fastq.chores.batch.ASIDE", 0.0)
+    chore = Promote()
+    chore.run(site)
+    monkeypatch.setattr("fastq.chores.batch.ASIDE", 60.0)
+    connection.execute("delete from fastq.job where id = any ($1)", first)
+
+    chore.run(site)
+    assert sorted(chore._batch.aside()) == second
+
+
+def test_good_rows_in_a_crowd_that_is_refused_are_found_in_time(site, connection, monkeypatch):
+    ids = add_waiting(connection, 400)
+    good = [*ids[95:100], *ids[300:350]]  # the first ones end a piece, behind more bad rows than are looked for
+    refuse(connection, sorted(set(ids) - set(good)))
+    monkeypatch.setattr("fastq.chores.batch.ASIDE", 0.0)
+    chore = Promote()
+
+    for _ in range(100):
+        chore.run(site)
+        if site.changed == len(good):
+            break
+    assert set(states(connection, good)) == {"available"}
+
+
+@pytest.mark.slow
+def test_twenty_thousand_rows_that_are_set_aside_cost_a_look_milliseconds(site, connection):
+    aside = add_waiting(connection, MAX_ASIDE)
+    connection.execute("analyze fastq.job")
+    took = []
+    for _ in range(20):
+        (good,) = add_waiting(connection, queue="other")
+        began = time.monotonic()
+        ids, _, _ = site.connection.run_one("job_due", None, 20_000, aside)
+        took.append(time.monotonic() - began)
+        assert ids == [good]
+        connection.execute("delete from fastq.job where id = $1", good)
+
+    print(f"a look beside {MAX_ASIDE} rows set aside: median {sorted(took)[10] * 1000:.0f} ms, longest {max(took) * 1000:.0f} ms")
+    assert sorted(took)[10] < 0.2
 
 
 def test_a_batch_that_takes_too_long_shrinks_and_grows_again_when_it_has_recovered(database, connection, events, monkeypatch):

@@ -87,10 +87,17 @@ def test_a_look_for_due_jobs_reads_the_few_that_are_due(crowded, queues):
     assert pages < 150
 
 
+def test_a_look_for_due_jobs_hashes_those_that_are_set_aside(crowded):
+    plan = explain(crowded.connection, "job_due", (None, 20_000, [1, 2]))["Plan"]
+
+    (found,) = [node for node in nodes(plan) if "SubPlan" in node.get("Filter", "")]
+    assert "hashed SubPlan" in found["Filter"]
+
+
 @pytest.mark.lease("L51")
 @pytest.mark.parametrize("queues", FILTERS.values(), ids=FILTERS)
 def test_a_window_of_the_rescue_reads_its_jobs(crowded, queues):
-    pages, indexes, walked = looked(crowded, "job_stranded", (queues, "default", "mine", 1, 0, 1_000, 15.0))
+    pages, indexes, walked = looked(crowded, "job_stranded", (queues, "default", "mine", 1, 0, 1_000, 15.0, [1, 2]))
 
     assert "job_ready" in indexes
     assert walked <= SMALL
