@@ -238,7 +238,6 @@ class Producer:
         if part is not None:
             last = cursor.claim_part(connection, self._next_token(feed), part, room)
         found |= last is not None and self._take(feed, last, low)
-        self._desk[board.CLAIM] = 0  # from here on the rings tell of everything that we hold
         return found or part is not None
 
     def _next_token(self, feed: Feed) -> int:
@@ -252,13 +251,14 @@ class Producer:
 
     def _take(self, feed: Feed, claimed: Claimed, low: int) -> bool:
         """Decode what a statement brought and hand it out."""
-        if not len(claimed):
-            return False
-        feed.claimed += len(claimed)
-        self._claimed += len(claimed)
-        feed.mean_bytes = len(claimed.args) / len(claimed)
-        self._hand_out(feed, *self._decode(claimed), low)
-        return True
+        if len(claimed):
+            feed.claimed += len(claimed)
+            self._claimed += len(claimed)
+            feed.mean_bytes = len(claimed.args) / len(claimed)
+            self._hand_out(feed, *self._decode(claimed), low)
+        # The rings tell of these jobs. They run: should the turn's next statement fail, they are not to be handed back.
+        self._desk[board.CLAIM] = 0
+        return len(claimed) > 0
 
     def _decode(self, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
         """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""

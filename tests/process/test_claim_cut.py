@@ -1,0 +1,135 @@
+"""The producer's connection ends in the middle of its turn: what has been handed out runs on, and runs once."""
+
+import os
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from fastq import Args, Job, Registry, Worker, board, db
+from fastq.board import Board
+from fastq.completer import Completer
+from fastq.config import Config
+from fastq.cursor import Cursor
+from fastq.executor import Executor
+from fastq.lane import Lane, Outbox
+from fastq.process import ring_size
+from fastq.producer import Feed, Producer
+from tests.db.jobs import add
+from tests.helpers import wait_for
+from tests.proxy import Proxy
+
+JOBS, SLOTS = 4, 6  # some executors stay free for what comes later
+TOLD = []  # ids, as their jobs start
+OPEN = threading.Event()  # lets jobs that hold end
+
+registry = Registry()
+
+
+@dataclass
+class Hold(Args, kind="hold"):
+    hold: bool = True
+
+
+@registry.register
+class HoldWorker(Worker[Hold]):
+    def work(self, job: Job[Hold]) -> None:
+        TOLD.append(job.id)
+        if job.args.hold:
+            OPEN.wait(20)
+
+
+@dataclass
+class Seat:
+    """What a producer needs to know of its seat."""
+
+    number: int
+    wake_read: int
+    wake_write: int
+
+
+@dataclass
+class Surroundings:
+    """What a producer needs of its process, without the process."""
+
+    config: Config
+    seat: Seat
+    board: Board
+    desk: memoryview
+    feeds: list
+    outbox: Outbox
+    completer: Completer
+    loop: None = None
+
+
+@contextmanager
+def working(url, claim_url):
+    """Run the threads of a process with one queue; give its producer and the words of its cursor."""
+    config = Config(queues={"default": SLOTS}, batch=JOBS)  # a claim that is full: there is backlog
+    shared = Board.make([SLOTS], 1, ring_size(config))
+    seat = Seat(1, *os.pipe())
+    outbox = Outbox()
+    completer = Completer(config, outbox, lambda: db.connect(url, role="completer"), lambda count: None)
+    lane = Lane(shared.lane(0, 0, 0), SLOTS, lambda: producer.wake())  # noqa: PLW0108 - it is made below
+    feed = Feed(0, Cursor(shared, 0, "default", config.poll_interval), lane, None)
+    around = Surroundings(config, seat, shared, shared.desk(0), [feed], outbox, completer)
+    producer = Producer(around, registry.workers, lambda: db.connect(claim_url, role="producer"))
+    executors = [Executor(lane, slot, outbox) for slot in range(SLOTS)]
+    cursor = shared.cursor(0)
+    cursor[board.BARRIER_AT] = 1  # a mark of long ago: the first claim is followed by the look whether it can be moved
+    for part in (completer, *executors, producer):
+        part.thread.start()
+    try:
+        yield producer, cursor
+    finally:
+        OPEN.set()
+        producer.stopping = True
+        producer.wake()
+        producer.thread.join()
+        lane.stop(SLOTS)
+        for executor in executors:
+            executor.thread.join()
+        completer.finish(time.monotonic() + 5)
+        completer.thread.join()
+        for fd in (seat.wake_read, seat.wake_write):
+            os.close(fd)
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    TOLD.clear()
+    OPEN.clear()
+
+
+def test_a_connection_that_ends_after_the_claim_was_handed_out_gives_no_job_a_second_run(database, connection):
+    ids = add(connection, JOBS, kind="hold")
+    statements = {"snapshot": db.statement("snapshot")}
+    with Proxy(database, statements) as proxy:
+        proxy.hold("snapshot")  # the turn's next statement after the claim
+        with working(database, proxy.url) as (producer, cursor):
+            wait_for(lambda: proxy.held() and len(TOLD) == JOBS, what="the jobs to run while the turn goes on")
+            first = producer.connection
+            proxy.sever()
+            proxy.release()
+            wait_for(lambda: producer.connection not in (None, first), what="the producer's next connection")
+            later = add(connection, 1, kind="hold", args='{"hold": false}')
+            cursor[board.WAKES] += 1
+            producer.wake()
+            wait_for(lambda: later[0] in TOLD, what="the first job that the new connection claims")
+
+            running = "select count(*) from fastq.job where state = 'running' and attempt = 1 and id = any($1)"
+            assert connection.execute(running, ids) == [(JOBS,)]
+            OPEN.set()
+            wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], what="all jobs to end")
+
+    assert sorted(TOLD) == [*ids, *later]
+
+
+@pytest.fixture
+def connection(database):
+    """Give a session of the test's own."""
+    opened = db.connect(database, role="test")
+    yield opened
+    opened.close()
