@@ -1,7 +1,7 @@
 """Stand for leases, hold them, and say when a term begins and when it ends: one thread, one connection, several leases.
 
 Runs in the supervisor for its leader leases, and in a worker process for its singletons. What is done during a term is not its
-business: `begin` and `end` of a candidacy are called in its thread, in order, none left out, and return at once.
+business: `begin` and `end` of a candidacy are called in its thread, in order, none left out, and return at once; so does `leave`.
 
     following   somebody else holds the lease, or nobody yet: try when it runs out (the answer tells when), or upon a hint
     holding     renew after RENEW_AT of the ttl, all leases in one statement, sooner upon a hint
@@ -70,11 +70,13 @@ class Candidacy:
         begin: Callable[[Fence, Trust], None],
         end: Callable[[Fence, str], None],
         queues: Sequence[str] | None = None,
+        leave: Callable[[Fence], None] | None = None,
     ) -> None:
         self.name = name
         self.queues = queues
         self.begin = begin
         self.end = end
+        self.leave = leave  # somebody asks for the lease: come to an end and then call `resign`. None: it is given up at once
         self.fence: Fence | None = None
         self.trust = Trust(0.0)
         self.due = 0.0  # boottime of the next try or renewal
@@ -208,7 +210,11 @@ class Elector:
                 continue
             candidacy.trust.until = lease.trust_of(sent, self._ttl)
             candidacy.due = sent + self._ttl * lease.RENEW_AT
-            if answer[candidacy.name]:
+            if not answer[candidacy.name]:
+                continue
+            if candidacy.leave is not None and candidacy.fence is not None:
+                candidacy.leave(candidacy.fence)
+            else:
                 self._resign(candidacy)
 
     def _try(self, candidacy: Candidacy) -> None:

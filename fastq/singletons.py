@@ -7,11 +7,13 @@ thread and no connection. One elector, with one connection, stands for all lease
     fails       the function raised: the lease is given up, so that another process may try, and we rest, longer each time
     is lost     the function is told to return; after FASTQ_TIMEOUT_GRACE an exception is thrown into it (a coroutine is
                 cancelled); after that time once more the process is recycled: Python cannot end a thread
-    stops       (the process) the function is told to return, has FASTQ_SHUTDOWN_TIMEOUT to do so, and then the lease is released
+    is to end   (the process stops, or somebody asked for the lease) the function is told to return, has FASTQ_SHUTDOWN_TIMEOUT
+                to do so, and then the lease is released
 
 Invariants:
 - A function never runs twice at once in this process: a new term waits for the end of the old one's run.
-- At a stop, a lease is released when its function has returned, never before; of one that does not return it runs out by itself.
+- In order, a lease is released when its function has returned, never before; of one that does not return it runs out by itself.
+- A process with a function that cannot be ended holds no later term of that singleton: nobody would run in it.
 
 It deliberately looks at no clock on its own: what is overdue is found by `tick`, which the watchdog's thread calls.
 """
@@ -53,6 +55,12 @@ FIRST_REST, LONGEST_REST = 1.0, 30.0
 RELEASE_WAIT = 2.0
 """Seconds that the last releases get at the end of the process: one attempt and its repetition; then the leases run out."""
 
+WITHDRAWN = 86_400.0
+"""Seconds that a lease is left to others by a process that cannot run its function any more: longer than its recycling takes."""
+
+IN_ORDER = ("stop", "resign")
+"""Reasons of an end that nothing hurries: the lease stays ours until the function has returned."""
+
 LEASE = "singleton:"
 HINT = re.compile(rf"@lease ({LEASE}{SINGLETON_NAME.pattern})")
 
@@ -79,9 +87,9 @@ class Runner:
     """One singleton. `begin` and `end` belong to the elector's thread, `tick` and `stop` to the main one, `_run` to its own."""
 
     def __init__(self, name: str, function: Callable[[Singleton], Any], config: Config, url: str) -> None:
-        self.candidacy = Candidacy(LEASE + name, self.begin, self.end)
+        self.candidacy = Candidacy(LEASE + name, self.begin, self.end, leave=self.leave)
         self.session = Session(config, url)
-        self.stuck = False  # written by the main thread
+        self.stuck = False  # written by the main thread, under the lock
         self.elector: Elector | None = None  # set before anything begins
         self._name = name
         self._function = function
@@ -106,13 +114,18 @@ class Runner:
     def begin(self, fence: Fence, trust: Trust) -> None:
         """Run the function from now on."""
         notice = Notice(trust)
-        self.candidacy.rest = REST
         with self._lock:
-            if not self._stopping:
+            refused = self._stopping or self.stuck
+            if not refused:
+                self.candidacy.rest = REST
                 self._turn = Turn(Singleton(self._name, fence, notice, self.session), notice)
-        if self._stopping:
+        if refused:
             self._resign(fence)
         self._wakeup.set()
+
+    def leave(self, fence: Fence) -> None:
+        """Tell the function of that term to return; then the lease is given up. Called again with each renewal until it is."""
+        self.end(fence, "resign")
 
     def end(self, fence: Fence, reason: str) -> None:
         """Tell the function of that term to return."""
@@ -133,16 +146,24 @@ class Runner:
         turn = self._inside
         if turn is None or self.stuck or not turn.notice.given():
             return
-        stops, now = turn.notice.reason == "stop", boottime()
-        limit = self._config.shutdown_timeout if stops else self._config.timeout_grace
+        now, in_order = boottime(), turn.notice.reason in IN_ORDER and turn.notice.trust.holds()
+        limit = self._config.shutdown_timeout if in_order else self._config.timeout_grace
         if turn.thrown_at is None:
             if now - turn.notice.at >= limit:
                 turn.thrown_at = now
                 emit("singleton.interrupted", level=logging.WARNING, singleton=self._name, term=turn.handle.term, after=limit)
                 self._throw(turn)
         elif now - turn.thrown_at >= self._config.timeout_grace:
-            self.stuck = True
+            self._give_up(turn)
             emit("singleton.stuck", level=logging.ERROR, singleton=self._name, term=turn.handle.term)
+
+    def _give_up(self, turn: Turn) -> None:
+        """Leave the lease to other processes from now on, and a new term that has come while the old one's run went on."""
+        with self._lock:
+            self.stuck, self.candidacy.rest = True, WITHDRAWN
+            newer = self._turn
+        if newer is not None and newer is not turn:
+            self._resign(newer.handle.fence)
 
     def _throw(self, turn: Turn) -> None:
         """Set off an exception in the function, if it still runs; as watchdog.py does, and for the same reasons."""
@@ -170,7 +191,7 @@ class Runner:
                 with self._lock:
                     if self._turn is turn:
                         self._turn = None
-                if turn.notice.reason == "stop":
+                if turn.notice.reason in IN_ORDER:
                     self._resign(turn.handle.fence)
 
     def _serve(self, turn: Turn) -> None:

@@ -299,6 +299,49 @@ def test_an_operator_can_have_it_given_up(start, database, told):
     assert [fields["reason"] for name, fields in told if name == "singleton.ended"] == ["resign"]
 
 
+def test_one_that_was_asked_to_resign_has_returned_before_another_begins(start, database):
+    calls, moments = queue.Queue(), queue.Queue()
+
+    def run(singleton):
+        calls.put(singleton)
+        assert singleton.wait(30)
+        time.sleep(2.5)  # more than a ttl: it is renewed while we come to an end
+        assert singleton.trusted()
+        moments.put(("ended", time.monotonic()))
+
+    def heir(singleton):
+        moments.put(("began", time.monotonic()))
+        singleton.wait(30)
+
+    process = start({"a": run})
+    calls.get(timeout=10)
+    start({"a": heir})
+    execute(database, "update fastq.lease set resign_term = term")
+    process.singletons.hint("singleton:a")
+
+    assert [moments.get(timeout=10)[0] for _ in range(2)] == ["ended", "began"]
+
+
+def test_a_process_whose_function_cannot_be_ended_leaves_the_lease_to_others(start, database, told):
+    calls, heirs, may_end = queue.Queue(), queue.Queue(), threading.Event()
+
+    def run(singleton):
+        calls.put(singleton)
+        may_end.wait(30)  # in one C call: no exception can get in
+
+    process = start({"a": run}, lease_ttl=1.0)
+    calls.get(timeout=10)
+    execute(database, "update fastq.lease set holder = 'other', term = term + 1, expires_at = clock_timestamp() + '0.1 s'")
+    process.singletons.hint("singleton:a")
+    wait_for(lambda: process.singletons.stuck == 1, 5, "the function to be given up")
+
+    other = start({"a": stay(heirs)}, lease_ttl=1.0)
+    heirs.get(timeout=10)
+    assert process.singletons.stuck == 1, "and the first process is still there, waiting for its jobs"
+    other.stop()
+    may_end.set()
+
+
 def test_what_a_function_raises_because_it_was_told_is_no_failure(start, database, told):
     calls = queue.Queue()
 
