@@ -16,6 +16,7 @@ replaced: its errors go to whoever handed it in. It deliberately starts no threa
 from __future__ import annotations
 
 import logging
+import math
 import os
 import random
 import secrets
@@ -52,6 +53,10 @@ BLOCKED = 0.03
 
 RELEASE_TIMEOUTS = (1.0, 2.0, 3.0)
 """Seconds for each attempt to release: River's figures. After that the lease runs out by itself."""
+
+SHORTEST_LOOK = 1.0
+"""Seconds that a look may take at least, with its connection: the last one of `acquire` falls on its timeout, and fails only if
+the database does not answer."""
 
 MAX_NAME = 180
 """Bytes of a user's name; the table allows 200, with the prefix."""
@@ -173,18 +178,18 @@ class Lease:
 
     def try_acquire(self) -> bool:
         """Take the lease if it is to be had now; False as well when it is ours already (renewing is `renew`)."""
-        return self._try(Watch())[0]
+        return self._try(Watch(), self._patience())[0]
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Wait for the lease; False if it was not to be had within `timeout` seconds."""
-        watch, give_up = Watch(), None if timeout is None else boottime() + timeout
+        watch, give_up = Watch(), math.inf if timeout is None else boottime() + timeout
         while True:
-            acquired, pause = self._try(watch)
+            acquired, pause = self._try(watch, min(self._patience(), max(give_up - boottime(), SHORTEST_LOOK)))
             if acquired:
                 return True
-            if give_up is not None and boottime() + pause >= give_up:
+            if boottime() + pause >= give_up:
                 time.sleep(max(0.0, give_up - boottime()))
-                return self._try(watch)[0]
+                return self._try(watch, SHORTEST_LOOK)[0]
             time.sleep(min(pause, self._config.poll_interval))
 
     def renew(self) -> bool:
@@ -195,8 +200,9 @@ class Lease:
         if sent >= self._trusted_until:
             self._lose()  # what was begun in the time that has run out must not go on as if nothing had been
             return False
-        with self._session() as connection:
-            held = renew(connection, [self._fence], self.ttl, max(self._trusted_until - sent, 0.01))
+        until = min(self._trusted_until, sent + self._config.statement_timeout)
+        with self._session(until) as connection:
+            held = renew(connection, [self._fence], self.ttl, _left(until))
         resign = held.get(self._fence.name)
         if resign is None:
             self._lose()
@@ -212,8 +218,9 @@ class Lease:
         fence, self._fence, self._trusted_until = self._fence, None, 0.0
         if fence is None:
             return False
-        with self._session() as connection:
-            return release(connection, fence, self._config.channel)
+        until = boottime() + RELEASE_TIMEOUTS[0]
+        with self._session(until) as connection:
+            return release(connection, fence, self._config.channel, _left(until))
 
     def trusted(self) -> bool:
         """Tell whether we may still act as the holder; costs no statement, may be asked by any thread."""
@@ -247,10 +254,15 @@ class Lease:
         """Free it."""
         self.close()
 
-    def _try(self, watch: Watch) -> tuple[bool, float]:
-        sent = boottime()
-        with self._session() as connection:
-            answer = acquire(connection, f"user:{self.name}", identity(), self.ttl, None, watch.stale())
+    def _patience(self) -> float:
+        """Return the seconds that a look may take: an answer that comes later would leave little of the ttl."""
+        return min(self._config.statement_timeout, self.ttl * RENEW_AT)
+
+    def _try(self, watch: Watch, seconds: float) -> tuple[bool, float]:
+        until = boottime() + seconds
+        with self._session(until) as connection:
+            sent = boottime()
+            answer = acquire(connection, f"user:{self.name}", identity(), self.ttl, None, watch.stale(), _left(until))
         if answer.term is None:
             return False, watch.note(answer)
         self._fence = Fence(f"user:{self.name}", identity(), answer.term)
@@ -261,11 +273,11 @@ class Lease:
         return True, 0.0
 
     @contextmanager
-    def _session(self) -> Iterator[Connection]:
+    def _session(self, until: float) -> Iterator[Connection]:
         """Give the connection for a statement; an own one that failed is dropped, and the next statement builds another."""
         try:
             if self._connection is None:
-                self._connection = db.session(self._config, self._config.database_url, "lease")
+                self._connection = db.session_within(_left(until), self._config, self._config.database_url, "lease")
             yield self._connection
         except (db.Error, DatabaseUnavailable) as error:
             if self._owned:
@@ -280,6 +292,11 @@ class Lease:
         if self._owned and self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _left(until: float) -> float:
+    """Return the seconds until a boottime, a moment at least: what is late fails there, as if it had taken long."""
+    return max(0.01, until - boottime())
 
 
 def check_name(name: object) -> str:

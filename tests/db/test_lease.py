@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -701,6 +702,38 @@ def test_no_statement_outlasts_the_trust_in_the_lease(proxy, make):
         mine.renew()
 
     assert boottime() - sent < 1.0
+    proxy.restore()
+
+
+@pytest.mark.lease("L29")
+def test_connecting_counts_too(proxy, make):
+    mine = make(url=proxy.url, ttl=1.0)
+    assert mine.try_acquire()
+    proxy.black_hole()
+    mine._drop()  # what an error of the statement before does
+
+    sent = boottime()
+    with pytest.raises(DatabaseUnavailable):
+        mine.renew()
+    assert boottime() - sent < 1.5
+    sent = boottime()
+    mine.close()
+    assert boottime() - sent < lease.RELEASE_TIMEOUTS[0] + 0.5
+    proxy.restore()
+
+
+@pytest.mark.lease("L29")
+def test_a_long_ttl_does_not_make_a_statement_wait_longer_than_others_do(proxy, make):
+    mine = make(url=proxy.url, ttl=3600.0, config=None)
+    mine._config = replace(mine._config, statement_timeout=0.5)
+    assert mine.try_acquire()
+    proxy.black_hole()
+
+    for act in (mine.renew, mine.try_acquire, lambda: mine.acquire(timeout=0.2)):
+        sent = boottime()
+        with pytest.raises(DatabaseUnavailable):
+            act()
+        assert boottime() - sent < 2.0
     proxy.restore()
 
 
