@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from fastq import pool
+from fastq.db import ENCODING
 from fastq.errors import OptionError
 
 Rows = Sequence[Sequence[Any]]
@@ -83,7 +84,7 @@ async def copy_async(conn: Any, schema: str, columns: list[str], blocks: Iterato
         raw = (await connection.get_raw_connection()).driver_connection
     driver = library_of(raw)
     if driver == "asyncpg":
-        await raw.copy_to_table("job", source=_each(blocks), columns=columns, schema_name=schema)
+        await raw.copy_to_table("job", source=_each(blocks), columns=columns, schema_name=schema, encoding=ENCODING)
     elif driver == "psycopg async":
         async with pool.async_cursor(raw) as cursor, cursor.copy(copy_statement(schema, columns)) as sink:
             for block in blocks:
@@ -93,8 +94,11 @@ async def copy_async(conn: Any, schema: str, columns: list[str], blocks: Iterato
 
 
 def copy_statement(schema: str, columns: list[str]) -> bytes:
-    """Return the COPY; the names are the configuration's, which has checked them, and our own."""
-    return f'copy "{schema}".job ({", ".join(columns)}) from stdin'.encode()
+    """Return the COPY; the names are the configuration's, which has checked them, and our own.
+
+    It tells the rows' encoding: the drivers pass the bytes on as they are, and the connection's may be another.
+    """
+    return f"copy \"{schema}\".job ({', '.join(columns)}) from stdin (encoding '{ENCODING}')".encode()
 
 
 def library_of(conn: Any) -> str:

@@ -14,6 +14,9 @@ A blocking call has no deadline of its own. `deadline` is published before each 
 (the main thread of a process or of the supervisor) calls `cut()` on a connection that has passed it, which shuts the socket
 down and makes the call return with an error. TCP keepalives would not do: they do not see a frozen peer.
 
+What we send is UTF-8, so every session says so itself, whatever the URL, the environment or the role's defaults say, and a
+database that could not hold every character of it is refused.
+
 The schema's name is replaced at load time: the files say `fastq.`, which is what a user of psql sees in them too.
 """
 
@@ -48,6 +51,10 @@ Lost = (psycopg.OperationalError, psycopg.InterfaceError)
 
 CONNECT_TIMEOUT = 10
 """Seconds to wait for a connection. libpq counts whole seconds and waits for ever by default; River's figure."""
+
+ENCODING = "UTF8"
+"""Of each session and of the database. The bytes of claims, completions and COPY are written and read as UTF-8; the driver
+takes part of it from the session. Not among the pinned settings: libpq has a parameter for it, which poolers let pass."""
 
 PINNED_SETTINGS = {
     # What a role's or a database's defaults could break (isolation, time limits meant for people, a hostile search path) ...
@@ -204,6 +211,7 @@ def connect(
         raw = psycopg.connect(
             url,
             autocommit=True,
+            client_encoding=ENCODING,
             application_name=f"fastq {role}",
             connect_timeout=CONNECT_TIMEOUT,
             prepare_threshold=None,  # never: see the module's text
@@ -212,7 +220,21 @@ def connect(
         )
     except psycopg.Error as error:
         raise DatabaseUnavailable(first_line(error)) from error
+    if refusal := refused_encoding(raw.info):
+        raw.close()
+        raise refusal
     return Connection(raw, schema, prepare=prepare, timeout=timeout)
+
+
+def refused_encoding(info: psycopg.ConnectionInfo) -> DatabaseUnavailable | None:
+    """Say why a database is of no use that cannot hold every character; the server told its encoding when the session began."""
+    encoding = info.parameter_status("server_encoding") or ENCODING  # a pooler may keep it to itself
+    if encoding == ENCODING:
+        return None
+    return DatabaseUnavailable(
+        f"the database '{info.dbname}' is encoded in {encoding}, which cannot hold every character of args and errors; expected "
+        f"{ENCODING}: make another, `create database NAME encoding '{ENCODING}' template template0`, and use that"
+    )
 
 
 def session(

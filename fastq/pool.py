@@ -16,7 +16,7 @@ import psycopg
 import psycopg_pool
 from psycopg.rows import TupleRow, tuple_row
 
-from fastq.db import CONNECT_TIMEOUT, first_line, undefined_schema
+from fastq.db import CONNECT_TIMEOUT, ENCODING, first_line, refused_encoding, undefined_schema
 from fastq.errors import DatabaseUnavailable, FastqError, MigrationError
 
 Pool = psycopg_pool.ConnectionPool[psycopg.Connection[TupleRow]]
@@ -33,7 +33,8 @@ WAIT = 10.0
 def open_pool(url: str, *, prepare: bool) -> Pool:
     """Open a pool, after a first connection that tells at once what is wrong with the URL."""
     settings = _settings(prepare)
-    psycopg.Connection.connect(url, **settings).close()
+    with psycopg.Connection.connect(url, **settings) as first:
+        _check_encoding(first)
     return psycopg_pool.ConnectionPool(
         url, kwargs=settings, min_size=0, max_size=MAX_SIZE, timeout=WAIT, check=_check, open=True, name="fastq client"
     )
@@ -42,7 +43,8 @@ def open_pool(url: str, *, prepare: bool) -> Pool:
 async def open_async_pool(url: str, *, prepare: bool) -> AsyncPool:
     """Open a pool for the running event loop, as `open_pool` does."""
     settings = _settings(prepare)
-    await (await psycopg.AsyncConnection.connect(url, **settings)).close()
+    async with await psycopg.AsyncConnection.connect(url, **settings) as first:
+        _check_encoding(first)
     pool: AsyncPool = psycopg_pool.AsyncConnectionPool(
         url, kwargs=settings, min_size=0, max_size=MAX_SIZE, timeout=WAIT, check=_check_async, open=False, name="fastq client"
     )
@@ -74,10 +76,16 @@ def explained(error: Exception, schema: str) -> Exception:
 def _settings(prepare: bool) -> dict[str, Any]:
     return {
         "autocommit": True,
+        "client_encoding": ENCODING,
         "application_name": "fastq client",
         "connect_timeout": CONNECT_TIMEOUT,
         "prepare_threshold": 0 if prepare else None,
     }
+
+
+def _check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    if refusal := refused_encoding(connection.info):
+        raise refusal
 
 
 def _check(connection: psycopg.Connection[Any]) -> None:

@@ -189,6 +189,30 @@ def test_a_begin_block_of_sqlalchemy_commits_its_jobs(client, database):
     assert [strings for strings, *_ in jobs(database)] == ["there", "too"]
 
 
+@contextmanager
+def psycopg_in_latin(url):
+    with psycopg.connect(url, client_encoding="latin1") as connection:
+        yield connection, connection.commit, connection.rollback
+
+
+@contextmanager
+def sqlalchemy_in_latin(url):
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"), client_encoding="latin1")
+    with engine.connect() as connection:
+        yield connection, connection.commit, connection.rollback
+    engine.dispose()
+
+
+@pytest.mark.parametrize("enqueue", WAYS)
+@pytest.mark.parametrize("library", [psycopg_in_latin, sqlalchemy_in_latin])
+def test_a_job_reads_the_same_whatever_the_connections_encoding_is(library, enqueue, client, database):
+    with library(database) as (connection, commit, _):
+        enqueue(client, [NASTY], conn=connection, tags=["é"])
+        commit()
+
+    assert jobs(database) == [(NASTY, ["é"], "available")]
+
+
 # asyncio
 
 
@@ -286,6 +310,31 @@ def test_an_awaited_job_is_there_after_the_commit_not_before_and_never_after_a_r
     asyncio.run(run())
     assert jobs(database) == [(NASTY, TAGS, "available"), ("at", None, "scheduled"), ("delay", None, "scheduled")]
     assert execute(database, "select scheduled_at = %s from fastq.job order by id", at) == [(None,), (True,), (False,)]
+
+
+@asynccontextmanager
+async def psycopg_async_in_latin(url):
+    connection = await psycopg.AsyncConnection.connect(url, client_encoding="latin1")
+    async with connection:
+        yield connection
+
+
+@asynccontextmanager
+async def asyncpg_in_latin(url):
+    connection = await asyncpg.connect(url, server_settings={"client_encoding": "latin1"})
+    yield connection
+    await connection.close()
+
+
+@pytest.mark.parametrize("enqueue", [await_one, await_many, await_copy])
+@pytest.mark.parametrize("library", [psycopg_async_in_latin, asyncpg_in_latin])
+def test_an_awaited_job_reads_the_same_whatever_the_connections_encoding_is(library, enqueue, database):
+    async def run():
+        async with AsyncClient(database) as client, library(database) as connection:
+            await enqueue(client, [NASTY], conn=connection, tags=["é"])
+
+    asyncio.run(run())
+    assert jobs(database) == [(NASTY, ["é"], "available")]
 
 
 # What is none of these

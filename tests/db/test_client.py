@@ -1,6 +1,7 @@
 """Enqueueing with `Client`: what is stored, what is refused, whose transaction it is in, and who is woken."""
 
 import multiprocessing
+import os
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from psycopg.rows import dict_row
 
 from fastq import Args, Client, Config, Enqueue, Kind
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError, UnknownKind
-from tests.helpers import execute
+from tests.helpers import drop_database, execute, url_of
 
 NASTY = 'back\\slash "quote" {brace} \\N NULL , $1 %s é 🦉 \n\t\r \x1f'
 TAGS = ["plain", "NULL", 'q"uote', "back\\slash", "{brace}", "two words", "é🦉"]
@@ -140,6 +141,17 @@ def test_every_character_of_args_and_tags_arrives(enqueue, client, database):
     assert first["args"] == {"strings": [NASTY, ""]}
     assert second["args"] == {"strings": []}
     assert first["tags"] == second["tags"] == TAGS
+
+
+@ways
+@pytest.mark.parametrize("poll_only", [False, True])
+def test_every_character_arrives_whatever_encoding_the_environment_names(enqueue, poll_only, database, monkeypatch):
+    with monkeypatch.context() as environment, Client(config=Config(database_url=database, poll_only=poll_only)) as client:
+        environment.setenv("PGCLIENTENCODING", "LATIN1")
+        enqueue(client, SortArgs(["é", "日本", NASTY]), tags=TAGS)
+
+    [job] = jobs(database, "args, tags")
+    assert (job["args"]["strings"], job["tags"]) == (["é", "日本", NASTY], TAGS)
 
 
 @ways
@@ -478,6 +490,15 @@ def test_a_database_that_is_not_there_is_told_at_once():
     with Client("postgresql://nobody@127.0.0.1:1/nowhere") as client, pytest.raises(DatabaseUnavailable, match=r"127\.0\.0\.1"):
         client.enqueue(SortArgs([]))
     assert time.monotonic() - begun < 5
+
+
+def test_a_database_of_another_encoding_is_told_at_once(server):
+    name = f"fastq_test_{os.getpid()}_ascii"
+    execute(server, f"create database {name} encoding 'SQL_ASCII' locale 'C' template template0")
+    expected = "encoded in SQL_ASCII.* expected UTF8: make another"
+    with Client(url_of(server, name)) as client, pytest.raises(DatabaseUnavailable, match=expected):
+        client.enqueue(SortArgs([]))
+    drop_database(server, name)
 
 
 def test_a_client_without_a_database_says_what_to_set():

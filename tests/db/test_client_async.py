@@ -5,6 +5,7 @@ What is stored and refused is the same code, tested in test_client.py; the calle
 
 import asyncio
 import multiprocessing
+import os
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -14,7 +15,7 @@ import pytest
 from fastq import Args, AsyncClient, Enqueue, Kind
 from fastq.errors import ArgsError, DatabaseUnavailable, MigrationError
 from fastq.pool import MAX_SIZE
-from tests.helpers import execute, wait_for
+from tests.helpers import drop_database, execute, url_of, wait_for
 
 
 @dataclass
@@ -59,6 +60,18 @@ def test_the_three_ways_store_jobs_and_return_what_the_blocking_client_returns(d
         ("mail", "default", 1, "scheduled"),
         *[("mail", "mails", 1, "available")] * 3,
     ]
+
+
+def test_every_character_arrives_whatever_encoding_the_environment_names(database, monkeypatch):
+    async def run():
+        async with AsyncClient(database) as client:
+            await client.enqueue(SortArgs(["日本"]))
+            await client.enqueue_copy([SortArgs(["é日本"])])
+
+    with monkeypatch.context() as environment:
+        environment.setenv("PGCLIENTENCODING", "LATIN1")
+        asyncio.run(run())
+    assert execute(database, "select args->'strings'->>0 from fastq.job order by id") == [("日本",), ("é日本",)]
 
 
 def test_what_is_refused_leaves_nothing(database):
@@ -178,6 +191,19 @@ def test_what_is_missing_is_told_at_once_and_with_the_remedy(empty_database):
             await AsyncClient("postgresql://nobody@127.0.0.1:1/nowhere").enqueue(SortArgs([]))
 
     asyncio.run(run())
+
+
+def test_a_database_of_another_encoding_is_told_at_once(server):
+    name = f"fastq_test_{os.getpid()}_ascii_async"
+    execute(server, f"create database {name} encoding 'SQL_ASCII' locale 'C' template template0")
+
+    async def run():
+        async with AsyncClient(url_of(server, name)) as client:
+            with pytest.raises(DatabaseUnavailable, match=r"encoded in SQL_ASCII.* expected UTF8: make another"):
+                await client.enqueue(SortArgs([]))
+
+    asyncio.run(run())
+    drop_database(server, name)
 
 
 def test_a_job_is_read_cancelled_and_retried(database):

@@ -1,0 +1,78 @@
+"""The door to psycopg: what a session is, whatever the URL, the environment and the defaults of the database say."""
+
+import os
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from fastq.errors import DatabaseUnavailable
+from fastq.migrate import migrate
+from tests.db import jobs
+from tests.helpers import drop_database, execute, url_of
+from tests.pgbouncer import pgbouncer
+
+TEXTS = ["é", "日本", "🦉"]  # one that Latin-1 has, too, and two that it has not
+
+
+def encoded_by_url(url, monkeypatch):
+    return make_conninfo(url, client_encoding="LATIN1")
+
+
+def encoded_by_environment(url, monkeypatch):
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    return url
+
+
+def encoded_by_database(url, monkeypatch):
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f'alter database "{connection.info.dbname}" set client_encoding = latin1')
+    return url
+
+
+ENCODED = [encoded_by_url, encoded_by_environment, encoded_by_database]
+
+
+@pytest.fixture
+def latin_database(server):
+    """Give the URL of an empty database that cannot hold every character."""
+    name = f"fastq_test_{os.getpid()}_latin1"
+    execute(server, f"create database {name} encoding 'LATIN1' locale 'C' template template0")
+    yield url_of(server, name)
+    drop_database(server, name)
+
+
+# Encoding
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+@pytest.mark.parametrize("encode", ENCODED)
+def test_a_session_speaks_utf8_whatever_it_is_told(encode, pinned, database, monkeypatch):
+    for text in TEXTS:
+        execute(database, "insert into fastq.job (kind, args) values ('nap', json_build_array(%s::text))", text)
+    connection = jobs.session(encode(database, monkeypatch), pinned=pinned)
+
+    assert connection.execute("show client_encoding") == [("UTF8",)]
+    assert [job.args for job in jobs.claim(connection)] == [f'["{text}"]' for text in TEXTS]
+    connection.close()
+
+
+def test_a_session_through_a_pooler_speaks_utf8_too(database, tmp_path, monkeypatch):
+    encoded_by_environment(encoded_by_database(database, monkeypatch), monkeypatch)
+    with pgbouncer(database, tmp_path) as through:
+        connection = jobs.session(through, pinned=False, prepare=False)
+
+        assert connection.execute("show client_encoding") == [("UTF8",)]
+        assert connection.execute("select $1::text", "日本") == [("日本",)]
+        connection.close()
+
+
+def test_a_database_of_another_encoding_is_refused_with_what_to_do(latin_database):
+    expected = (
+        r"_latin1' is encoded in LATIN1.* expected UTF8: make another, `create database NAME encoding 'UTF8' template template0`"
+    )
+    for use in (migrate, jobs.session):
+        with pytest.raises(DatabaseUnavailable, match=expected):
+            use(latin_database)
+
+    assert execute(latin_database, "select 1 from pg_namespace where nspname = 'fastq'") == []
