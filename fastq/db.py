@@ -202,12 +202,13 @@ def connect(
 ) -> Connection:
     """Open a session named `fastq ROLE`. `pinned` and `prepare` go off for a pooler that shares sessions between clients.
 
-    `settings` are the role's own, over the pinned ones, and like those left out where sessions are shared.
+    `settings` are the role's own, over the pinned ones, and like those left out where sessions are shared. Ours come after the
+    options that the URL has: Postgres takes the last of several.
     """
     pins = {**PINNED_SETTINGS, **settings}
     options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in pins.items())
-    extra: dict[str, Any] = {"options": options} if pinned else {}
     try:
+        extra: dict[str, Any] = {"options": f"{_options_of(url)} {options}".strip()} if pinned else {}
         raw = psycopg.connect(
             url,
             autocommit=True,
@@ -235,6 +236,13 @@ def refused_encoding(info: psycopg.ConnectionInfo) -> DatabaseUnavailable | None
         f"the database '{info.dbname}' is encoded in {encoding}, which cannot hold every character of args and errors; expected "
         f"{ENCODING}: make another, `create database NAME encoding '{ENCODING}' template template0`, and use that"
     )
+
+
+def _options_of(url: str) -> str:
+    """Return the options that libpq would send, from the URL or else from PGOPTIONS: it takes one set of them, not two."""
+    known = [*pq.Conninfo.get_defaults(), *pq.Conninfo.parse(url.encode())]
+    given = [option.val for option in known if option.keyword == b"options" and option.val is not None]
+    return given[-1].decode() if given else ""
 
 
 def session(

@@ -76,3 +76,44 @@ def test_a_database_of_another_encoding_is_refused_with_what_to_do(latin_databas
             use(latin_database)
 
     assert execute(latin_database, "select 1 from pg_namespace where nspname = 'fastq'") == []
+
+
+# Options
+
+
+def options_in_url(url, monkeypatch):
+    return make_conninfo(url, options=OPTIONS)
+
+
+def options_in_environment(url, monkeypatch):
+    monkeypatch.setenv("PGOPTIONS", OPTIONS)
+    return url
+
+
+OPTIONS = r"-c work_mem=77MB -c statement_timeout=5s -c myapp.name=a\ b"
+SHOWN = "select name, current_setting(name) from unnest($1::text[]) as name"
+
+
+@pytest.mark.parametrize("say", [options_in_url, options_in_environment])
+def test_the_options_of_the_url_hold_but_where_ours_must(say, database, monkeypatch):
+    url = say(database, monkeypatch)
+    connection = jobs.session(url, settings={"lock_timeout": "3s"})
+
+    expected = {"work_mem": "77MB", "statement_timeout": "0", "myapp.name": "a b", "enable_seqscan": "off", "lock_timeout": "3s"}
+    assert dict(connection.execute(SHOWN, list(expected))) == expected
+    connection.close()
+
+
+def test_the_options_of_the_url_come_before_those_of_the_environment(database, monkeypatch):
+    monkeypatch.setenv("PGOPTIONS", "-c work_mem=66MB -c temp_buffers=10MB")
+    connection = jobs.session(make_conninfo(database, options="-c work_mem=77MB"))
+
+    assert connection.execute("select current_setting('work_mem'), current_setting('temp_buffers')") == [("77MB", "8MB")]
+    connection.close()
+
+
+def test_a_session_that_is_not_pinned_has_the_options_of_the_url_alone(database):
+    connection = jobs.session(make_conninfo(database, options=OPTIONS), pinned=False)
+
+    assert connection.execute("select current_setting('work_mem'), current_setting('statement_timeout')") == [("77MB", "5s")]
+    connection.close()
