@@ -107,7 +107,17 @@ class Executor:
 
 
 def settle(job: Job[Any], value: object, error: BaseException | None) -> object:
-    """Return the outcome of an attempt from what `work` returned or raised."""
+    """Return the outcome of an attempt from what `work` returned or raised; it does not raise itself, whatever those are.
+
+    Who calls this has a job in its hands: a thread that ended here would take its process along, a task its slot.
+    """
+    try:
+        return _settled(job, value, error)
+    except BaseException as another:  # noqa: BLE001 - code of the user's has run: a text, a subscriber
+        return outcome.failed(job, f"what the attempt came to could not be told: {outcome.told(another)}")
+
+
+def _settled(job: Job[Any], value: object, error: BaseException | None) -> object:
     if isinstance(error, JobCancelled):
         return outcome.Release() if job.cancelled is STOPPING else Cancel(str(error) or "cancelled while running")
     if error is not None:

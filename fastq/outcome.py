@@ -9,7 +9,8 @@ Made in executor threads (and by the watchdog for a job that it gives up), read 
     Failed    the attempt failed; `delay` until the next one, None: discard it now
     Release   hand it back as if it had never been claimed, after `delay` seconds
 
-Texts are capped and cleaned here, once, so that Postgres never refuses a batch because of one of them.
+Texts are capped and cleaned here, once, so that Postgres never refuses a batch because of one of them. Making them runs code
+of the user's (`__str__`, `__repr__`, a time zone), which may raise anything at all: it is caught where it is called.
 """
 
 from __future__ import annotations
@@ -59,30 +60,33 @@ class Release(msgspec.Struct, frozen=True):
 
 def of_value(value: object) -> tuple[object, str | None]:
     """Return the outcome of what `work` returned, and what is wrong with the value if it cannot be kept."""
-    if value is None or type(value) is Snooze or type(value) is Cancel:
+    if value is None or type(value) is Snooze:
         return value, None
+    if type(value) is Cancel:  # an exception as the reason would keep its traceback, and that the job
+        return value if type(value.reason) is str else Cancel(_text_of(value.reason)), None
     try:
         encoded = msgspec.json.encode(value)
-    except Exception as error:  # noqa: BLE001 - any object may come back, and none of them fails a job that is done
-        return None, f"{type(value).__qualname__} is no JSON value: {error}"
+        text = encoded.decode()  # msgspec.Raw passes what is no UTF-8
+    except BaseException as error:  # noqa: BLE001 - any object may come back, and none of them fails a job that is done
+        return None, f"{_name_of(value)} is no JSON value: {_text_of(error)}"
     if len(encoded) > MAX_OUTPUT:
         return None, f"{len(encoded)} bytes of JSON, {MAX_OUTPUT} are kept at most"
-    return Output(_without_nul(clean(encoded.decode()))), None
+    return Output(_without_nul(clean(text))), None
 
 
 def of_error(job: Job[Any], error: BaseException) -> Failed:
     """Return the outcome of an exception; the worker says how long to wait."""
-    trace = "".join(traceback.format_exception(type(error), error, _without_ours(error)))
+    frames = _without_ours(error)
+    try:
+        trace = "".join(traceback.format_exception(type(error), error, frames))
+    except BaseException as another:  # noqa: BLE001 - it trips over notes that are no list, a SyntaxError without a line ...
+        trace = "".join([*traceback.format_tb(frames), f"(the rest could not be written: {_name_of(another)})"])
     return failed(job, told(error), trace=trace, cause=error)
 
 
 def told(error: BaseException) -> str:
     """Return the name and the text of an exception of the user's, whose `__str__` may raise too."""
-    name = type(error).__qualname__
-    try:
-        return f"{name}: {error}"
-    except Exception as another:  # noqa: BLE001 - the text must not cost the job its outcome
-        return f"{name}: (its text could not be made: {type(another).__qualname__})"
+    return f"{_name_of(error)}: {_text_of(error)}"
 
 
 def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException | None = None) -> Failed:
@@ -111,6 +115,20 @@ def error_json(message: str, trace: str = "") -> str:
     if trace:
         fields["trace"] = _capped(trace)
     return msgspec.json.encode(fields).decode()
+
+
+def _name_of(value: object) -> str:
+    try:
+        return type(value).__qualname__
+    except BaseException:  # noqa: BLE001 - a class may have a class of its own, and that may refuse
+        return "an object"
+
+
+def _text_of(value: object) -> str:
+    try:
+        return f"{value}"
+    except BaseException as another:  # noqa: BLE001 - the text must not cost the job its outcome
+        return f"(its text could not be made: {_name_of(another)})"
 
 
 def _capped(text: str) -> str:

@@ -1,0 +1,85 @@
+"""What an attempt came to: no value and no exception, however odd, keeps it from having an outcome."""
+
+from datetime import UTC, datetime, tzinfo
+
+import msgspec
+import pytest
+
+from fastq.executor import settle
+from fastq.job import Cancel, Job
+from fastq.outcome import Failed, Output, of_value
+
+
+class Bomb(BaseException):
+    def __str__(self):
+        raise SystemExit(3)
+
+
+class Meta(type):
+    def __getattribute__(cls, name):
+        if name == "__qualname__":
+            raise KeyboardInterrupt
+        return super().__getattribute__(name)
+
+
+class Nameless(Exception, metaclass=Meta):
+    pass
+
+
+def with_notes(notes):
+    error = ValueError("with notes")
+    error.__notes__ = notes
+    return error
+
+
+ODD = {
+    "a syntax error of numbers": SyntaxError("x", ("f", 1, 2, 12345)),
+    "a text that ends the thread": Bomb(),
+    "notes that are none": with_notes(5),
+    "notes that end the thread": with_notes([Bomb()]),
+    "a class without a name": Nameless(),
+    "a group of them": BaseExceptionGroup("all", [Bomb(), SyntaxError("x", ("f", 1, 2, 12345))]),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_attempt_that_raised_has_failed_whatever_it_raised(name):
+    result = settle(Job.of(None), None, ODD[name])
+
+    assert isinstance(result, Failed)
+    assert result.delay is not None
+    assert msgspec.json.decode(result.error)["error"]
+
+
+def test_an_error_keeps_its_frames_though_its_text_cannot_be_made():
+    def work():
+        raise SyntaxError("x", ("f", 1, 2, 12345))
+
+    try:
+        work()
+    except SyntaxError as error:
+        result = settle(Job.of(None), None, error)
+
+    assert "in work\n" in msgspec.json.decode(result.error)["trace"]
+
+
+@pytest.mark.parametrize("value", [msgspec.Raw(b"\xff"), {"in it": [msgspec.Raw(b"\xff")]}, object()])
+def test_a_value_that_cannot_be_kept_is_dropped_and_the_job_is_done(value):
+    assert settle(Job.of(None), value, None) is None
+
+
+def test_a_value_that_ends_the_thread_when_it_is_written_is_dropped():
+    class Zone(tzinfo):
+        def utcoffset(self, at):
+            raise Bomb
+
+    assert settle(Job.of(None), datetime(2026, 1, 1, tzinfo=Zone()), None) is None
+    assert settle(Job.of(None), datetime(2026, 1, 1, tzinfo=UTC), None) == Output('"2026-01-01T00:00:00Z"')
+
+
+def test_a_reason_is_kept_as_text_so_that_no_outcome_holds_an_exception():
+    assert of_value(Cancel("not needed")) == (Cancel("not needed"), None)
+    assert of_value(Cancel(KeyError("no such user"))) == (Cancel("'no such user'"), None)
+    reason = of_value(Cancel(Bomb()))[0].reason
+    assert type(reason) is str
+    assert reason
