@@ -90,7 +90,7 @@ class AsyncClient:
 
         A delay or time is for all of them. What is refused ends the COPY, and so the caller's transaction.
         """
-        delay, at = enqueue.when(options.get("delay"), options.get("at"))
+        delay, at = enqueue.copied_at(options)
         if conn is not None:
             return await self._copy(conn, items, kind, options, delay, at)
         async with self._here().connection() as connection, connection.transaction():

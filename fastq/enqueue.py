@@ -46,6 +46,9 @@ class Options(TypedDict, total=False):
     tags: Sequence[str]
 
 
+OPTIONS = Options.__optional_keys__
+
+
 class Enqueue:
     """One job of `enqueue_many` with options of its own: `Enqueue(SortArgs(["b", "a"]), priority=2)`."""
 
@@ -56,6 +59,7 @@ class Enqueue:
     @overload
     def __init__(self, args: A, *, kind: Kind[A], **options: Unpack[Options]) -> None: ...
     def __init__(self, args: Any, *, kind: Kind[Any] | None = None, **options: Unpack[Options]) -> None:
+        check_names(options)
         self.args = args
         self.kind = kind
         self.options = options
@@ -98,6 +102,7 @@ class Call(NamedTuple):
 
 def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call:
     """Prepare one job; raise ArgsError, OptionError or UnknownKind if it is refused."""
+    check_names(options)
     of = kind_of(args, kind)
     terms = terms_of(of, options)
     text = of.codec.encode(args, max_bytes).decode()
@@ -107,6 +112,7 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> 
 
 def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call | None:
     """Prepare many jobs for one statement, None if there are none; one that is refused refuses them all."""
+    check_names(options)
     rows = list(_encoded(items, kind, options, max_bytes))
     if not rows:
         return None
@@ -209,6 +215,19 @@ def _encoded(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max
             error.position = position
             raise
         yield terms, encoded
+
+
+def check_names(options: Options) -> None:
+    """Refuse an option that there is not, once per call: a job whose `delay` is misspelt would run at once."""
+    if not options.keys() <= OPTIONS:
+        unknown = ", ".join(sorted(options.keys() - OPTIONS))
+        raise OptionError(f"unknown option {unknown}; expected one of {', '.join(Options.__annotations__)}")
+
+
+def copied_at(options: Options) -> tuple[float | None, datetime | None]:
+    """Check the options of a COPY and return its delay and its time, which are for all its jobs."""
+    check_names(options)
+    return when(options.get("delay"), options.get("at"))
 
 
 def terms_of(kind: Kind[Any], options: Options, own: Options | None = None) -> Terms:

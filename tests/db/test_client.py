@@ -240,6 +240,10 @@ def test_no_delay_is_now(enqueue, client, database):
         ({"delay": "60"}, "delay '60'"),
         ({"at": datetime(2030, 1, 1)}, "expected a datetime with a time zone"),  # noqa: DTZ001 - the very fault
         ({"delay": 1, "at": datetime.now(UTC)}, "expected a delay or a time, got both"),
+        (
+            {"delays": 60, "bogus": 1},
+            "unknown option bogus, delays; expected one of queue, priority, max_attempts, delay, at, tags",
+        ),
     ],
 )
 def test_a_bad_option_is_refused_and_nothing_is_stored(enqueue, options, message, client, database):
@@ -247,6 +251,17 @@ def test_a_bad_option_is_refused_and_nothing_is_stored(enqueue, options, message
         enqueue(client, SortArgs([]), **options)
 
     assert count(database) == 0
+
+
+@pytest.mark.parametrize("enqueue", [enqueue_many, enqueue_copy])
+def test_an_unknown_option_is_refused_though_there_is_nothing_to_enqueue(enqueue, client):
+    with pytest.raises(OptionError, match="unknown option delays"):
+        enqueue(client, delays=60)
+
+
+def test_an_unknown_option_of_one_job_is_refused_where_it_is_written():
+    with pytest.raises(OptionError, match="unknown option delays"):
+        Enqueue(SlowArgs(1), delays=60)
 
 
 @pytest.mark.parametrize("enqueue", [enqueue_many, enqueue_copy])

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from fastq import Args, AsyncClient, Enqueue, Kind
-from fastq.errors import ArgsError, DatabaseUnavailable, MigrationError
+from fastq.errors import ArgsError, DatabaseUnavailable, MigrationError, OptionError
 from fastq.pool import MAX_SIZE
 from tests.helpers import drop_database, execute, url_of, wait_for
 
@@ -85,6 +85,22 @@ def test_what_is_refused_leaves_nothing(database):
 
     asyncio.run(run())
     assert count(database) == 1
+
+
+def test_an_unknown_option_is_refused(database):
+    async def run():
+        async with AsyncClient(database) as client:
+            enqueues = (
+                client.enqueue(SortArgs([]), delays=60),
+                client.enqueue_many([], delays=60),
+                client.enqueue_copy([], delays=60),
+            )
+            for enqueue in enqueues:
+                with pytest.raises(OptionError, match="unknown option delays"):
+                    await enqueue
+
+    asyncio.run(run())
+    assert count(database) == 0
 
 
 def test_many_tasks_share_a_client_and_few_wake_ups_are_sent(database, listener):
