@@ -120,20 +120,23 @@ def settle(job: Job[Any], value: object, error: BaseException | None) -> object:
 def _settled(job: Job[Any], value: object, error: BaseException | None) -> object:
     if isinstance(error, JobCancelled):
         return outcome.Release() if job.cancelled is STOPPING else Cancel(str(error) or "cancelled while running")
-    if error is not None:
-        emit(
-            "job.failed",
-            level=logging.WARNING,
-            id=job.id,
-            kind=job.kind,
-            attempt=job.attempt,
-            error=outcome.told(error),
-        )
-        return outcome.of_error(job, error)
-    result, problem = outcome.of_value(value)
-    if problem:
-        emit("output.dropped", level=logging.WARNING, id=job.id, kind=job.kind, reason=problem)
-    return result
+    if error is None:
+        result, problem = outcome.of_value(value)
+        if problem:
+            error = outcome.unrun(value)
+        if error is None:
+            if problem:
+                emit("output.dropped", level=logging.WARNING, id=job.id, kind=job.kind, reason=problem)
+            return result
+    emit(
+        "job.failed",
+        level=logging.WARNING,
+        id=job.id,
+        kind=job.kind,
+        attempt=job.attempt,
+        error=outcome.told(error),
+    )
+    return outcome.of_error(job, error)
 
 
 STOPPING: Any = 1

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import re
 import traceback
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -72,6 +74,22 @@ def of_value(value: object) -> tuple[object, str | None]:
     if len(encoded) > MAX_OUTPUT:
         return None, f"{len(encoded)} bytes of JSON, {MAX_OUTPUT} are kept at most"
     return Output(_without_nul(clean(text))), None
+
+
+def unrun(value: object) -> TypeError | None:
+    """Return the error of a `work` that gave back what has yet to run (a decorator hid its `async`), None if it did not.
+
+    To be asked of what is no JSON value alone: then it costs those nothing that return one.
+    """
+    if not isinstance(value, Awaitable | Generator | AsyncGenerator):
+        return None
+    if isinstance(value, Coroutine | Generator):
+        with suppress(BaseException):  # a foreign one, or one that has begun
+            value.close()
+    return TypeError(
+        f"work returned a {_name_of(value)}, which nobody runs; await it or go through it in work "
+        f"(and where work is decorated: the outermost decorator must give an async def)"
+    )
 
 
 def of_error(job: Job[Any], error: BaseException) -> Failed:

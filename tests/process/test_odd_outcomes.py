@@ -51,3 +51,11 @@ def test_an_error_that_cannot_be_written_fails_its_job_and_keeps_no_slot(supervi
 def test_a_value_that_is_no_text_is_dropped_and_its_job_is_done(supervisor, jobs, kind):
     assert jobs.wait_for(jobs.add(kind, what="raw"), "completed").output is None
     assert jobs.wait_for(jobs.add(kind, what="nothing"), "completed").attempt == 1
+
+
+def test_a_coroutine_or_generator_that_nobody_runs_fails_the_attempt(supervisor, jobs):
+    wrapped = jobs.add("wrapped")
+    for id_, name in ((wrapped, "coroutine"), (jobs.add("odd", what="generator"), "generator")):
+        fate = jobs.wait_for(id_, "retryable")
+        assert fate.errors[0]["error"].startswith(f"TypeError: work returned a {name}, which nobody runs")
+    assert "never awaited" not in supervisor.said

@@ -1,5 +1,6 @@
 """What an attempt came to: no value and no exception, however odd, keeps it from having an outcome."""
 
+import asyncio
 from datetime import UTC, datetime, tzinfo
 
 import msgspec
@@ -24,6 +25,25 @@ class Meta(type):
 
 class Nameless(Exception, metaclass=Meta):
     pass
+
+
+class Closed:
+    """A coroutine as other compilers make them: known by what it can do."""
+
+    closed = False
+
+    def send(self, value):
+        raise StopIteration
+
+    def throw(self, *args):
+        raise StopIteration
+
+    def close(self):
+        self.closed = True
+        raise RuntimeError("already running")
+
+    def __await__(self):
+        return self
 
 
 def with_notes(notes):
@@ -75,6 +95,37 @@ def test_a_value_that_ends_the_thread_when_it_is_written_is_dropped():
 
     assert settle(Job.of(None), datetime(2026, 1, 1, tzinfo=Zone()), None) is None
     assert settle(Job.of(None), datetime(2026, 1, 1, tzinfo=UTC), None) == Output('"2026-01-01T00:00:00Z"')
+
+
+@pytest.mark.parametrize("make", ["coroutine", "generator", "async generator", "future", "foreign coroutine"])
+def test_what_has_yet_to_run_fails_the_attempt(make, recwarn):
+    async def coroutine():
+        raise AssertionError
+
+    def generator():
+        yield
+
+    async def async_generator():
+        yield
+
+    loop = asyncio.new_event_loop()
+    made = {
+        "coroutine": coroutine,
+        "generator": generator,
+        "async generator": async_generator,
+        "future": loop.create_future,
+        "foreign coroutine": Closed,
+    }
+    value = made[make]()
+
+    result = settle(Job.of(None), value, None)
+
+    loop.close()
+    assert isinstance(result, Failed)
+    assert "which nobody runs" in msgspec.json.decode(result.error)["error"]
+    assert getattr(value, "closed", True)
+    del value
+    assert [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)] == []
 
 
 def test_a_reason_is_kept_as_text_so_that_no_outcome_holds_an_exception():
