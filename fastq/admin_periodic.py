@@ -38,11 +38,14 @@ class PeriodicRow:
     paused_at: datetime | None
     definitions: int  # how many different ones living processes declare; 0: none does, so it does not tick
     error: str | None
+    led: bool  # somebody leads a domain that maintains the queue; else nobody makes it tick
 
     @property
     def state(self) -> str:
         """Say in a word whether it ticks."""
-        return "paused" if self.paused_at else "on" if self.definitions else "undeclared"
+        if self.paused_at or not self.definitions:
+            return "paused" if self.paused_at else "undeclared"
+        return "on" if self.led else "no leader"
 
 
 def list_periodic(connection: Connection) -> list[PeriodicRow]:

@@ -22,7 +22,8 @@ examples:
   fastq periodic run report         enqueues its job now; the next tick comes as planned
   fastq periodic delete report      forgets one that is in no living process' code
 
-state: on, paused, or undeclared: no living process has it in its code, so it does not tick
+state: on, or why it does not tick: paused; undeclared: no living process has it in its code;
+no leader: nobody leads just now, or the domain of no fastq run works its queue
 """
 COLUMNS = ("name", "schedule", "tz", "queue", "kind", "missed", "last tick", "next tick", "state", "error")
 

@@ -1,6 +1,7 @@
--- what: the periodic jobs, each with whether a living process declares it, and with how many definitions the living differ.
+-- what: the periodic jobs, each with in how many ways living processes define it (0: none declares it), and whether somebody leads a
+--       domain that maintains its queue: the default one maintains each, a named one those that stand in its lease.
 -- called by: admin_periodic. $1 name or null: all.
--- index: none: both tables have as many rows as there are periodic jobs, and worker processes.
+-- index: none: the tables have as many rows as there are periodic jobs, worker processes and leases.
 -- locks: none.
 with declared as materialized (
     select split_part(part, '=', 1) as name, count(distinct split_part(part, '=', 2)) as definitions
@@ -8,7 +9,12 @@ with declared as materialized (
     group by 1
 )
 select periodic.name, schedule, tz, queue, kind, missed, backfill, last_tick, next_tick, paused_at,
-    coalesce(declared.definitions, 0), error
+    coalesce(declared.definitions, 0), error,
+    exists (
+        select from fastq.lease
+        where lease.name like 'leader:%' and holder <> '' and expires_at > clock_timestamp()
+          and (lease.name = 'leader:default' or periodic.queue = any (lease.queues))
+    )
 from fastq.periodic left join declared on declared.name = periodic.name
 where $1::text is null or periodic.name = $1::text
 order by periodic.name

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fastq import periodic_store
+from fastq.lease import acquire
 from tests.db.jobs import session
 from tests.db.test_periodic import declare, registry_of
 from tests.helpers import execute
@@ -12,14 +13,18 @@ from tests.helpers import execute
 
 @pytest.fixture
 def schedules(database):
-    """Store two periodic jobs, of which a living process declares one."""
+    """Store three periodic jobs: one that ticks, one whose queue is in no domain, and one that no living process declares."""
     from fastq import Backfill, Cron, Every
 
     connection = session(database)
-    registry = registry_of(report=(Cron("0 9 * * mon-fri", "Europe/Berlin"), {"missed": Backfill(3), "queue": "slow"}))
+    registry = registry_of(
+        report=(Cron("0 9 * * mon-fri", "Europe/Berlin"), {"missed": Backfill(3), "queue": "slow"}),
+        unled=(Every(30), {"queue": "nobodys"}),
+    )
     periodic_store.define(connection, registry)
     periodic_store.define(connection, registry_of(gone=Every(30)))
     declare(connection, registry)
+    acquire(connection, "leader:batch", "somebody", 600.0, ["slow"])
     connection.close()
 
 
@@ -28,14 +33,16 @@ def test_periodic_jobs_are_listed_for_people_and_for_scripts(on_database, schedu
 
     words = "name schedule tz queue kind missed last tick next tick state error"
     assert header.split() == words.split()
-    assert [line.split()[0] for line in lines] == ["gone", "report"]
+    assert [line.split()[0] for line in lines] == ["gone", "report", "unled"]
     assert lines[0].split()[1:7] == ["every", "30", "UTC", "default", "report", "once"]
     assert lines[0].endswith("undeclared")
+    assert lines[2].endswith("no leader")
     assert "cron 0 9 * * mon-fri  Europe/Berlin  slow     report  backfill 3" in lines[1]
     listed = json.loads(on_database("periodic", "list", "--json"))
     assert [(row["name"], row["state"], row["paused_at"], row["backfill"]) for row in listed] == [
         ("gone", "undeclared", None, 0),
         ("report", "on", None, 3),
+        ("unled", "no leader", None, 0),
     ]
 
 
@@ -60,7 +67,7 @@ def test_a_periodic_job_that_nobody_declares_is_deleted(on_database, database, s
     assert on_database("periodic", "delete", "gone") == "periodic job 'gone' is deleted; its jobs stay\n"
     refused = on_database("periodic", "delete", "report", code=1)
     assert "'report' is declared by a living process, which would write it again: take it out of the code first" in refused
-    assert [row["name"] for row in json.loads(on_database("periodic", "list", "--json"))] == ["report"]
+    assert [row["name"] for row in json.loads(on_database("periodic", "list", "--json"))] == ["report", "unled"]
     assert execute(database, "select kind from fastq.job") == [("report",)]
 
 

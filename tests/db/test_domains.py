@@ -4,14 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from fastq import migrate
+from fastq import Every, migrate, periodic_store
+from fastq.admin_periodic import list_periodic
 from fastq.chores.domains import Conflict, DomainQueues, Domains, check, conflicts
 from fastq.chores.promote import Promote
 from fastq.errors import LeaseError, LeaseLost
 from fastq.events import subscribe
-from fastq.lease import acquire, release
+from fastq.lease import Fence, acquire, release
 from tests.db.jobs import add, living, session
 from tests.db.leases import lead, site_on, take_over
+from tests.db.test_periodic import declare, registry_of
 from tests.helpers import execute
 
 TTL = 15.0
@@ -136,6 +138,58 @@ def test_an_overlap_that_came_about_by_rows_changed_by_hand_is_reported_once_and
     assert reported() == []
     work(connection, 2, "mail", "invoices")
     assert reported() == [("invoices", "billing", "mail")]
+
+
+# Queues that nobody maintains
+
+
+@pytest.fixture
+def schedules(connection):
+    """Declare periodic jobs in two queues: one of the domain 'billing', and one that no domain works."""
+    registry = registry_of(sweep=(Every(1), {"queue": "invoices"}), news=(Every(1), {"queue": "nobodys"}))
+    periodic_store.define(connection, registry)
+    declare(connection, registry, process=9)
+
+
+def states(connection):
+    return {each.name: each.state for each in list_periodic(connection)}
+
+
+@pytest.mark.lease("L47")
+def test_a_periodic_job_whose_queue_is_in_no_domain_is_listed_as_led_by_nobody(database, connection, schedules):
+    assert states(connection) == {"sweep": "no leader", "news": "no leader"}, "nobody leads"
+    fence = Fence("leader:billing", "somebody", acquire(connection, "leader:billing", "somebody", TTL, ["invoices"]).term)
+    assert states(connection) == {"sweep": "on", "news": "no leader"}
+    release(connection, fence, "fastq")
+    assert states(connection) == {"sweep": "no leader", "news": "no leader"}
+
+    lead(connection, "leader:default")
+    assert states(connection) == {"sweep": "on", "news": "on"}
+    connection.execute("update fastq.lease set expires_at = clock_timestamp()")
+    assert set(states(connection).values()) == {"no leader"}
+    connection.execute("update fastq.periodic set paused_at = now() where name = 'news'")
+    connection.execute("delete from fastq.process")
+    assert states(connection) == {"sweep": "undeclared", "news": "paused"}
+
+
+@pytest.mark.lease("L47")
+def test_periodic_jobs_that_nobody_makes_tick_are_reported_at_the_second_look_and_once(site, connection, schedules, events):
+    connection.execute("update fastq.lease set queues = array['invoices'] where name = 'leader:billing'")
+    chore = Domains()
+
+    def reported():
+        chore.run(site)
+        found = [(event.fields["queue"], event.fields["names"]) for event in events if event.name == "periodic.no_leader"]
+        events.clear()
+        return found
+
+    assert [reported() for _ in range(3)] == [[], [("nobodys", ["news"])], []]
+    lead(connection, "leader:default")
+    assert reported() == []
+    connection.execute("update fastq.lease set expires_at = clock_timestamp() where name = 'leader:default'")
+    assert [reported() for _ in range(3)] == [[], [("nobodys", ["news"])], []]
+    connection.execute("update fastq.periodic set paused_at = now()")
+    assert reported() == []
 
 
 # What a domain maintains

@@ -628,7 +628,7 @@ def test_a_name_that_is_not_there_is_told(connection, act):
         act(connection, "nothing")
 
 
-def test_the_list_tells_all(connection):
+def test_the_list_tells_all(connection, site):
     define(connection, b=Every(30), a=(Cron("0 9 * * *", "Asia/Tokyo"), {"missed": Backfill(2)}))
 
     rows = admin_periodic.list_periodic(connection)
