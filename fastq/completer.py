@@ -121,7 +121,8 @@ class Completer:
         archive = self._config.archive
         for job in jobs:
             if job.outcome is not None:
-                told.append(job)
+                unkept = type(job.outcome) is Output and not (archive and job.batch.worker.archive)
+                (deleted if unkept else told).append(job)
             elif archive and job.batch.worker.archive:
                 archived.append(job)
             else:
@@ -135,7 +136,7 @@ class Completer:
             self._give_back([job for job in told if type(job.outcome) in (Snooze, Release) or _has_next(job.outcome)])
 
     def _complete(self, name: str, jobs: list[Job[Any]]) -> None:
-        """Write plain successes: the ids, and the few claims that they came with."""
+        """Write successes of which nothing more is to be kept: the ids, and the few claims that they came with."""
         ids = sorted([job.id for job in jobs])
         tokens = list({job.batch.token for job in jobs})
         count, _ = self._open.run_blobs(name, [encode_ids(ids), encode_ids(tokens)])

@@ -46,7 +46,7 @@ class Worker(Generic[A]):
     priority: int | None = None
     max_attempts: int | None = None
     timeout: float | None = DEFAULT_TIMEOUT  # s from the start of `work`; None: no limit
-    archive: bool = True  # False: completed jobs of this kind leave no row behind
+    archive: bool = True  # False: completed jobs of this kind leave no row behind, nor what they returned
 
     kind: Kind[A]  # set when registered
     is_async: bool = False  # set when registered: `async def work` runs on the event loop, not on an executor thread

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.helpers import create_database, drop_database
+from tests.helpers import create_database, drop_database, wait_for
 from tests.process.conftest import Jobs, supervising
 
 pytestmark = pytest.mark.process
@@ -59,3 +59,11 @@ def test_a_coroutine_or_generator_that_nobody_runs_fails_the_attempt(supervisor,
         fate = jobs.wait_for(id_, "retryable")
         assert fate.errors[0]["error"].startswith(f"TypeError: work returned a {name}, which nobody runs")
     assert "never awaited" not in supervisor.said
+
+
+def test_a_worker_without_archive_leaves_no_row_whatever_it_returns(supervisor, jobs):
+    id_ = jobs.add("forgotten")
+
+    wait_for(lambda: jobs.execute("select from fastq.job where id = %s", id_) == [], what="the end of the job")
+    assert jobs.execute("select state, output from fastq.job_archive where id = %s", id_) == []
+    assert "ownership.lost" not in supervisor.said

@@ -1,0 +1,95 @@
+"""The completer's batches: each part is written once, and what an unarchived kind returns leaves no row."""
+
+import struct
+from dataclasses import dataclass
+
+import pytest
+
+from fastq import db, events
+from fastq.args import Args
+from fastq.claimed import Claimed
+from fastq.codec import decode
+from fastq.completer import Completer
+from fastq.config import Config
+from fastq.lane import Outbox
+from fastq.outcome import Output, failed
+from fastq.worker import Registry, Worker
+from tests.db.jobs import add, archived, count, living, token
+
+registry = Registry()
+
+
+@dataclass
+class KeptArgs(Args, kind="kept"):
+    pass
+
+
+@dataclass
+class ForgottenArgs(Args, kind="forgotten"):
+    pass
+
+
+@registry.register
+class KeptWorker(Worker[KeptArgs]):
+    def work(self, job):
+        pass
+
+
+@registry.register
+class ForgottenWorker(Worker[ForgottenArgs]):
+    archive = False
+
+    def work(self, job):
+        pass
+
+
+@pytest.fixture
+def complete(database):
+    """Give a function that writes a batch as the completer's thread does and returns what was told meanwhile."""
+
+    def run(jobs, **settings):
+        told = []
+        completer = Completer(Config(**settings), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
+        unsubscribe = events.subscribe(told.append)
+        completer._write(jobs)
+        unsubscribe()
+        completer._drop_connection()
+        return [event.name for event in told]
+
+    return run
+
+
+def claimed(connection, *kinds):
+    """Insert a job of each kind and claim them all."""
+    for kind in kinds:
+        add(connection, kind=kind)
+    numbers = [struct.pack(">q", number) for number in (token(1, 1), 0, 0, 0, 0, 100, *[2**62] * 4)]
+    row = connection.run_blobs("job_claim", [numbers[0], b"default", *numbers[1:]])[1]
+    return sorted(decode(Claimed("default", token(1, 1), row), registry.workers)[0], key=lambda job: job.id)
+
+
+def test_an_unarchived_job_leaves_no_row_whatever_it_returned(connection, complete):
+    by_worker, by_setting = claimed(connection, "forgotten", "kept")
+    by_worker.outcome, by_setting.outcome = Output("1"), Output("2")
+
+    assert complete([by_worker]) == []
+    assert complete([by_setting], archive=False) == []
+    assert (count(connection, "job"), count(connection, "job_archive")) == (0, 0)
+
+
+def test_an_unarchived_job_that_is_no_longer_ours_is_left_alone(connection, complete):
+    (job,) = claimed(connection, "forgotten")
+    connection.execute("update fastq.job set claim = $1 where id = $2", token(2, 1), job.id)
+    job.outcome = Output("1")
+
+    assert complete([job]) == ["ownership.lost"]
+    assert living(connection, job.id)["claim"] == token(2, 1)
+
+
+def test_an_unarchived_job_that_failed_for_good_is_kept_with_its_errors(connection, complete):
+    add(connection, kind="forgotten", max_attempts=1)
+    (job,) = claimed(connection)
+    job.outcome = failed(job, "boom")
+
+    assert complete([job]) == ["job.discarded"]
+    assert archived(connection, job.id)["errors"][0]["error"] == "boom"
