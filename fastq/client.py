@@ -10,13 +10,14 @@ may be sent in wake.py. It deliberately starts no thread but psycopg_pool's and 
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from threading import Lock, Timer
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Self, SupportsIndex, TypeVar, Unpack, overload
 
 from fastq import adapters, enqueue, pool
 from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
@@ -24,10 +25,13 @@ from fastq.args import Args, Kind
 from fastq.config import Config
 from fastq.db import statement
 from fastq.enqueue import Call, Enqueue, Options
-from fastq.errors import ConfigError
+from fastq.errors import ConfigError, OptionError
 from fastq.wake import WakeLimiter
 
 A = TypeVar("A")
+
+MAX_ID = 2**63 - 1
+"""What a column of type bigint can hold."""
 
 
 class Settings:
@@ -53,6 +57,12 @@ class Settings:
     def parameters(self, call: Call, *, wake: bool) -> tuple[object, ...]:
         """Return the parameters of a prepared call."""
         return call.parameters(self.config.channel, wake=wake)
+
+    def possible(self, job_id: SupportsIndex) -> bool:
+        """Tell whether a job can have this id, so that the database may be asked; OptionError if it is no id at all."""
+        if not hasattr(job_id, "__index__"):
+            raise OptionError(f"job_id {job_id!r}: expected an integer, as enqueue returns it")
+        return 0 < operator.index(job_id) <= MAX_ID
 
     def waking(self, names: Iterable[str]) -> tuple[str, tuple[str, str]]:
         """Return the statement that wakes queues, and its parameters."""
@@ -136,6 +146,8 @@ class Client:
 
     def get(self, job_id: int) -> JobDetail | None:
         """Return everything about a job, living or finished; None if there is none, or no longer."""
+        if not self._settings.possible(job_id):
+            return None
         for _ in range(ATTEMPTS_TO_FIND):
             if rows := self._rows("job_show", (job_id,), None):
                 return detail_of(rows[0])
@@ -176,6 +188,8 @@ class Client:
 
     def _change(self, name: str, job_id: int, conn: object | None) -> str:
         outcome = "missing"
+        if not self._settings.possible(job_id):
+            return outcome
         for _ in range(ATTEMPTS_TO_FIND):
             if outcome == "missing":
                 [(_, _, outcome)] = self._rows(name, ([job_id], self.config.channel), conn)

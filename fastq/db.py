@@ -35,10 +35,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors as pg_errors
 from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
+from fastq.errors import ConfigError, FastqError, LeaseError
 from fastq.errors import DatabaseUnavailable as DatabaseUnavailable  # noqa: PLC0414 - who talks to the database catches it with our Error
-from fastq.errors import LeaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -205,10 +206,11 @@ def connect(
     `settings` are the role's own, over the pinned ones, and like those left out where sessions are shared. Ours come after the
     options that the URL has: Postgres takes the last of several.
     """
+    check_url(url)
     pins = {**PINNED_SETTINGS, **settings}
     options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in pins.items())
+    extra: dict[str, Any] = {"options": f"{_options_of(url)} {options}".strip()} if pinned else {}
     try:
-        extra: dict[str, Any] = {"options": f"{_options_of(url)} {options}".strip()} if pinned else {}
         raw = psycopg.connect(
             url,
             autocommit=True,
@@ -225,6 +227,15 @@ def connect(
         raw.close()
         raise refusal
     return Connection(raw, schema, prepare=prepare, timeout=timeout)
+
+
+def check_url(url: str) -> None:
+    """Refuse what libpq cannot read, before anybody tries to connect and tries again."""
+    try:
+        conninfo_to_dict(url)
+    except (psycopg.Error, UnicodeError) as error:
+        why = first_line(error)
+        raise ConfigError(f"the database's URL: expected postgresql://USER@HOST/NAME, or name=value pairs; {why}") from error
 
 
 def refused_encoding(info: psycopg.ConnectionInfo) -> DatabaseUnavailable | None:
@@ -267,7 +278,7 @@ def session_within(seconds: float, config: Config, url: str, role: str) -> Conne
     def work() -> None:
         try:
             made = session(config, url, role)
-        except DatabaseUnavailable as error:
+        except FastqError as error:
             if future.set_running_or_notify_cancel():
                 future.set_exception(error)
             return

@@ -16,7 +16,7 @@ import psycopg
 import psycopg_pool
 from psycopg.rows import TupleRow, tuple_row
 
-from fastq.db import CONNECT_TIMEOUT, ENCODING, first_line, refused_encoding, undefined_schema
+from fastq.db import CONNECT_TIMEOUT, ENCODING, check_url, first_line, refused_encoding, undefined_schema
 from fastq.errors import DatabaseUnavailable, FastqError, MigrationError
 
 Pool = psycopg_pool.ConnectionPool[psycopg.Connection[TupleRow]]
@@ -32,6 +32,7 @@ WAIT = 10.0
 
 def open_pool(url: str, *, prepare: bool) -> Pool:
     """Open a pool, after a first connection that tells at once what is wrong with the URL."""
+    check_url(url)
     settings = _settings(prepare)
     with psycopg.Connection.connect(url, **settings) as first:
         _check_encoding(first)
@@ -42,6 +43,7 @@ def open_pool(url: str, *, prepare: bool) -> Pool:
 
 async def open_async_pool(url: str, *, prepare: bool) -> AsyncPool:
     """Open a pool for the running event loop, as `open_pool` does."""
+    check_url(url)
     settings = _settings(prepare)
     async with await psycopg.AsyncConnection.connect(url, **settings) as first:
         _check_encoding(first)

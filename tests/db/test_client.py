@@ -507,6 +507,14 @@ def test_a_database_that_is_not_there_is_told_at_once():
     assert time.monotonic() - begun < 5
 
 
+@pytest.mark.parametrize(
+    "url", ["garbage", "postgresql://h/x?sslmoed=require", "postgresql://u:%ZZ@h/x", "postgresql://h/\udcff"]
+)
+def test_a_url_that_cannot_be_read_is_refused_with_what_would_do(url):
+    with Client(url) as client, pytest.raises(ConfigError, match=r"the database's URL: expected postgresql://.*; "):
+        client.enqueue(SortArgs([]))
+
+
 def test_a_database_of_another_encoding_is_told_at_once(server):
     name = f"fastq_test_{os.getpid()}_ascii"
     execute(server, f"create database {name} encoding 'SQL_ASCII' locale 'C' template template0")
@@ -575,6 +583,22 @@ def test_a_job_that_does_not_exist_is_none_and_cannot_be_changed(client):
     assert client.get(1) is None
     assert not client.cancel(1)
     assert not client.retry(1)
+
+
+@pytest.mark.parametrize("job_id", [0, -1, 2**63 - 1, 2**63, 10**30, -(10**30)])
+def test_an_id_that_no_job_can_have_is_one_that_does_not_exist(job_id, client, database):
+    assert client.get(job_id) is None
+    with psycopg.connect(database) as connection:
+        assert not client.cancel(job_id, conn=connection)
+        assert not client.retry(job_id, conn=connection)
+        assert connection.execute("select 'goes on'").fetchone() == ("goes on",)
+
+
+@pytest.mark.parametrize("job_id", ["5", 5.0, None, [5]])
+def test_what_is_no_id_is_refused(job_id, client):
+    for use in (client.get, client.cancel, client.retry):
+        with pytest.raises(OptionError, match=r"job_id .*: expected an integer, as enqueue returns it"):
+            use(job_id)
 
 
 def test_a_cancellation_in_the_callers_transaction_comes_and_goes_with_it(client, database):

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from fastq import Args, AsyncClient, Enqueue, Kind
-from fastq.errors import ArgsError, DatabaseUnavailable, MigrationError, OptionError
+from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError
 from fastq.pool import MAX_SIZE
 from tests.helpers import drop_database, execute, url_of, wait_for
 
@@ -205,6 +205,8 @@ def test_what_is_missing_is_told_at_once_and_with_the_remedy(empty_database):
                 await client.enqueue(SortArgs([]))
         with pytest.raises(DatabaseUnavailable):
             await AsyncClient("postgresql://nobody@127.0.0.1:1/nowhere").enqueue(SortArgs([]))
+        with pytest.raises(ConfigError, match="the database's URL: expected postgresql://"):
+            await AsyncClient("garbage").enqueue(SortArgs([]))
 
     asyncio.run(run())
 

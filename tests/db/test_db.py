@@ -1,12 +1,14 @@
 """The door to psycopg: what a session is, whatever the URL, the environment and the defaults of the database say."""
 
 import os
+import time
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq.errors import DatabaseUnavailable
+from fastq import Config, db
+from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.migrate import migrate
 from tests.db import jobs
 from tests.helpers import drop_database, execute, url_of
@@ -76,6 +78,23 @@ def test_a_database_of_another_encoding_is_refused_with_what_to_do(latin_databas
             use(latin_database)
 
     assert execute(latin_database, "select 1 from pg_namespace where nspname = 'fastq'") == []
+
+
+# URLs
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+@pytest.mark.parametrize("url", ["garbage", "postgresql://h/x?sslmoed=require", "postgresql://h/\udcff"])
+def test_a_url_that_cannot_be_read_is_refused_as_a_setting(url, pinned):
+    with pytest.raises(ConfigError, match=r"the database's URL: expected postgresql://.*; "):
+        jobs.session(url, pinned=pinned)
+
+
+def test_a_url_that_cannot_be_read_is_not_waited_for():
+    begun = time.monotonic()
+    with pytest.raises(ConfigError, match="the database's URL"):
+        db.session_within(5.0, Config(), "garbage", "test")
+    assert time.monotonic() - begun < 1
 
 
 # Options
