@@ -117,6 +117,11 @@ class Batch:
         self._aside = {row: until for row, until in self._aside.items() if until > now}
         return list(self._aside)
 
+    @property
+    def crowded(self) -> bool:
+        """Tell whether no more rows can be set aside for the time being."""
+        return len(self.aside()) >= MAX_ASIDE
+
     def write(self, rows: Rows, put: Put) -> Rows:
         """Write a batch of the rows; return those that are left."""
         batch, rest = rows[: self.size.now], rows[self.size.now :]

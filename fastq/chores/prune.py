@@ -6,7 +6,9 @@ it is deleted by its place, and the walk goes on behind it. So it never reads wh
 per term. When it has come to what is not old enough yet it rests, and goes on from there as time passes.
 
 A window is as long as it takes to hold a fraction of LIMIT jobs: it is halved when there are more, or when reading takes too
-long, and doubled when there are few. It never spans two days: a day is one partition, and a place is unique only there.
+long, and doubled when there are few. It is halved as well when it is full of jobs that cannot be deleted, since others may lie
+behind them; the look leaves out what is set aside (batch.py), but there may be more. It never spans two days: a day is one
+partition, and a place is unique only there.
 
 Invariants: a deletion re-checks id, place, time and queue. A job that cannot be deleted is told, passed over, and goes with
 its partition.
@@ -65,7 +67,7 @@ class Walk:
         self.resting = False
         self._low: datetime | None = None  # begin of the next window; None: before the oldest partition
         self._step = STEP
-        self._old: Sequence[tuple[Any, ...]] = ()  # read and not deleted yet: id, place
+        self._old: Sequence[tuple[Any, ...]] = ()  # read and not deleted yet: id, place, queue
         self._window: tuple[datetime, datetime] | None = None  # of those
         self._full = False
         self._pruned = 0  # in the present window
@@ -73,28 +75,30 @@ class Walk:
 
     def go(self, site: Site, batch: Batch, oldest: int) -> None:
         """Read the next window, or delete a batch of what it brought."""
-        if not self._old and not self._read(site, oldest):
+        if not self._old and not self._read(site, batch.aside(), oldest):
             return
         assert self._window is not None  # it was read
         low, high = self._window
 
         def put(rows: Sequence[tuple[Any, ...]]) -> None:
-            ids, places = (list(column) for column in zip(*rows, strict=True))
+            ids, places, _ = (list(column) for column in zip(*rows, strict=True))
             (pruned,) = site.write("archive_prune", site.queues, low, high, ids, places)
             self._pruned += pruned
             site.changed += pruned
 
+        if self._full and self._step > SHORTEST_STEP and not self._pruned and batch.crowded:
+            self._old = ()  # to try them would teach nothing that could be kept: first a window that holds all there is
         if self._old:
             self._old = batch.write(self._old, put)
         if not self._old:
             self._go_on(low, high)
 
-    def _read(self, site: Site, oldest: int) -> bool:
+    def _read(self, site: Site, aside: list[int], oldest: int) -> bool:
         rules = (self.share.days, self.share.queue, list(self.share.others), list(self.share.states))
         try:
             with block_ranges(site):
-                ids, places, low, high, last = site.connection.run_one(
-                    "archive_old", site.queues, self._low, oldest, self._step, *rules, LIMIT
+                ids, places, queues, low, high, last = site.connection.run_one(
+                    "archive_old", site.queues, self._low, oldest, self._step, *rules, LIMIT, aside
                 )
         except db.Error as error:
             if not too_slow(error) or self._step <= 1.0:
@@ -104,13 +108,13 @@ class Walk:
         if high <= low:
             self.resting = True
             return False
-        self._old, self._window, self._last = list(zip(ids, places, strict=True)), (low, high), last
+        self._old, self._window, self._last = list(zip(ids, places, queues, strict=True)), (low, high), last
         self._full, self._pruned = len(ids) == LIMIT, 0
         return True
 
     def _go_on(self, low: datetime, high: datetime) -> None:
         """Stay in a window that has more, else go behind it."""
-        if self._full and self._pruned:
+        if self._full and (self._pruned or self._step > SHORTEST_STEP):
             self._low, self._step = low, max(self._step / 2, SHORTEST_STEP)
             return
         self._low, self.resting = high, self._last
@@ -124,7 +128,7 @@ class Prune:
     name = "prune"
 
     def __init__(self) -> None:
-        self._batch = Batch(self.name, LIMIT)
+        self._batch = Batch(self.name, LIMIT, group=lambda row: row[2])
         self._walks: list[Walk] | None = None
         self._queues: list[str] | None = None  # what the walks are for
         self._oldest = 0  # days: before that there are no partitions
@@ -138,8 +142,11 @@ class Prune:
             self._walks = self._begin(site)  # a queue that came to the domain has a past
         for walk in self._walks:
             if not walk.resting:
+                self._walks = [
+                    *(other for other in self._walks if other is not walk),
+                    walk,
+                ]  # first: a walk that fails is not the next
                 walk.go(site, self._batch, self._oldest)
-                self._walks = [*(other for other in self._walks if other is not walk), walk]
                 return NAP
         for walk in self._walks:
             walk.resting = False

@@ -1,5 +1,6 @@
 """Pruning and the archive's partitions: what is old by its own rule goes, row by row or with its day, and nothing else does."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -193,6 +194,57 @@ def test_a_row_that_a_trigger_keeps_is_told_and_the_others_go(lead_with, connect
 
     assert run_out(Prune(), lead_with("completed=1")) == 99
     assert [event.fields["id"] for event in events if event.name == "chore.row_skipped"] == [42]
+
+
+def hold(connection, queue="legal"):
+    """Let a trigger of the user's keep the jobs of a queue."""
+    connection.execute(
+        "create function public.hold() returns trigger language plpgsql as $$ "
+        f"begin if old.queue = '{queue}' then raise exception 'legal hold'; end if; return old; end $$"
+    )
+    connection.execute("create trigger hold before delete on fastq.job_archive for each row execute function public.hold()")
+
+
+@pytest.mark.parametrize("room", [20_000, 40])
+def test_behind_a_window_full_of_jobs_that_cannot_be_deleted_the_others_go(lead_with, connection, monkeypatch, room):
+    monkeypatch.setattr("fastq.chores.prune.LIMIT", 50)
+    monkeypatch.setattr("fastq.chores.batch.MAX_ASIDE", room)
+    finish(connection, 2, 210, queue="legal")
+    finish(connection, 2, 60, queue="emails", first=1_000)
+    hold(connection)
+
+    assert run_out(Prune(), lead_with("completed=1")) == 60
+    assert kept(connection) == {("legal", "completed"): 210}
+
+
+def test_more_jobs_that_cannot_be_deleted_than_can_be_set_aside_hold_up_no_other_day(lead_with, connection, monkeypatch):
+    monkeypatch.setattr("fastq.chores.prune.LIMIT", 50)
+    monkeypatch.setattr("fastq.chores.batch.MAX_ASIDE", 60)
+    for day in (5, 4, 3):
+        finish(connection, day, 45, queue="legal", first=100 * day)
+    finish(connection, 2, 30, queue="emails")
+    hold(connection)
+
+    assert run_out(Prune(), lead_with("completed=1")) == 30
+
+
+def test_a_walk_that_fails_does_not_keep_the_others_from_their_turn(lead_with, connection, monkeypatch):
+    finish(connection, 2, 3, queue="a")
+    finish(connection, 2, 3, queue="b")
+    site = lead_with("a=1,b=1")
+    chore = Prune()
+    run_one = site.connection.run_one
+
+    def failing(name, *params):
+        if name == "archive_old" and params[5] == "a":
+            return run_one("archive_old", *params[:4], "no number", *params[5:])
+        return run_one(name, *params)
+
+    monkeypatch.setattr(site.connection, "run_one", failing)
+    for _ in range(40):
+        with suppress(db.Error):
+            chore.run(site)
+    assert kept(connection) == {("a", "completed"): 3}
 
 
 def test_a_window_that_takes_too_long_to_read_is_cut_and_grows_again(lead_with, connection, other):

@@ -124,7 +124,7 @@ def test_a_window_of_the_archive_reads_its_block_ranges(crowded, queues):
         "select (date_trunc('day', now()) + interval '10 hours')::text, pg_relation_size($1::text::regclass) / 8192",
         partition(crowded.connection),
     )
-    minute = (queues, low, 8, 60.0, -1.0, None, ["emails"], ["completed"], 5_000)
+    minute = (queues, low, 8, 60.0, -1.0, None, ["emails"], ["completed"], 5_000, [])
     with block_ranges(crowded):
         pages, indexes, walked = looked(crowded, "archive_old", minute)
 
