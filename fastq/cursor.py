@@ -22,18 +22,24 @@ frontier to its end and lets the next one in; the claims of the parts run side b
 A part never reaches beyond the highest number given out, so nothing that is still to come can fall behind the frontier; what
 within it is not committed yet is a late commit like any other. Where the numbers are thin the parts are stretched.
 
-Released jobs get a new seq and so lie ahead. What all this should ever miss is found by the sweep, a re-scan from zero.
+Released jobs get a new seq and so lie ahead. The numbers themselves can go back: a restore, a failover to a standby that
+lagged, a schema made anew. New jobs then lie behind low. So the sequence is looked at now and then, and after each lost
+connection; where it is behind the frontier, all starts at zero. If it has overtaken the frontier again by the time we look,
+only the sweep, a re-scan from zero, finds what was given out in between: a lost connection calls for one as well. It also
+finds what all this should ever miss.
 It deliberately does not know why a claim is made, or what becomes of the jobs.
 """
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import board
 from fastq.claimed import Claimed
+from fastq.events import emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -57,6 +63,9 @@ forgotten holds the low-water mark, the passes grow, and they may not eat the cl
 SWEEP_INTERVAL = 300.0
 """Seconds between looks from zero. A guess: it is for what must not happen, and costs one walk over the index."""
 
+CHECK_INTERVAL = 10.0
+"""Seconds between looks at the sequence: an idle host asks hardly more for it, and a lost connection calls for one at once."""
+
 END = (2**62,) * board.PRIORITIES
 """Above every seq, by priority."""
 
@@ -76,7 +85,7 @@ class Part(NamedTuple):
 
 
 class Cursor:
-    """The cursor of one queue on this host. `due`, `wait` and `claim_part` need no turn, the others are called with it held."""
+    """The cursor of one queue on this host. `due`, `wait`, `distrust` and `claim_part` need no turn, the others have it."""
 
     def __init__(self, board_: Board, queue: int, name: str, poll_interval: float) -> None:
         self.name = name
@@ -141,12 +150,14 @@ class Cursor:
             look_behind, words[board.OWED] = False, 1  # the last pass was long: let the next one wait its share
         if not words[board.BACKLOG]:
             words[board.DRAINED] = wakes  # as of the start of this look: a wake-up during it calls for another
-        tidy = self._mark_due(now)
-        yield ahead, look_behind or tidy
+        tidy, check = self._mark_due(now), now - words[board.CHECKED_AT] >= CHECK_INTERVAL * 1e9
+        yield ahead, look_behind or tidy or check
         if look_behind:
-            yield self._rescan(connection, next_token, room), tidy
+            yield self._rescan(connection, next_token, room), tidy or check
         if tidy:
             self._move_low(connection, now)
+        if check:
+            self._check(connection, now)
 
     def take_part(self, limit: int) -> Part | None:
         """Take the next part of the backlog, and leave its claim for after the turn; None where `claim` has more to do."""
@@ -184,6 +195,12 @@ class Cursor:
         if time.monotonic_ns() - words[board.SWEPT_AT] >= SWEEP_INTERVAL * 0.9e9:  # a sweep may begin with it
             return 0
         return min(int(words[at]) for at in (*board.LOW, *(board.RESCAN if words[board.RESCANNING] else ())))
+
+    def distrust(self) -> None:
+        """Have the next look check that all is as we left it: a connection was lost, and the next may be to another server."""
+        words, now = self._words, time.monotonic_ns()
+        words[board.CHECKED_AT] = now - int(CHECK_INTERVAL * 1e9)
+        words[board.SWEPT_AT] = now - int(SWEEP_INTERVAL * 1e9)
 
     @property
     def backlog(self) -> bool:
@@ -281,3 +298,17 @@ class Cursor:
         for at, mark, available in zip(board.LOW, marks, first, strict=True):
             words[at] = max(words[at], mark if available is None else available - 1)
         words[board.BARRIER_AT] = 0
+
+    def _check(self, connection: Connection, now: int) -> None:
+        """Start at zero where the sequence is behind the frontier: this database is an earlier one than we have seen."""
+        words = self._words
+        words[board.CHECKED_AT] = now
+        reached = max(words[at] for at in board.FRONTIER)  # before the sequence is read: a part may move it any moment
+        (last,) = connection.run_one("job_seq_last")
+        if last >= reached:
+            return
+        emit("cursor.reset", level=logging.WARNING, queue=self.name, reached=reached, last=last)
+        positions = (*board.LOW, *board.FRONTIER, *board.MARK, *board.RESCAN, *board.RESCAN_END, *board.EARLIER)
+        for at in (*positions, board.RESCANNING, board.BARRIER_AT, board.TOP):
+            words[at] = 0
+        words[board.LOOKED_AT] = now - self._poll_ns  # look again at once

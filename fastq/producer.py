@@ -315,6 +315,8 @@ class Producer:
         connection, self.connection = self.connection, None
         if connection is not None:
             connection.close()
+        for feed in self._feeds:
+            feed.cursor.distrust()
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         time.sleep(pause)
         return 0.001

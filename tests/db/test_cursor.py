@@ -324,3 +324,42 @@ def test_parts_are_stretched_where_numbers_are_thin(cursor, connection):
         found.append(len(cursor.claim_part(connection, next(tokens), part, BATCH)))
 
     assert found[-1] > 2 * found[0]
+
+
+def settle(cursor, connection, tokens):
+    """Claim and complete all there is, and let the low-water mark come up to the frontier."""
+    for got in claim_twice(cursor, connection, tokens):
+        connection.run("job_complete", sorted(got.ids), [got.token])
+    cursor._words[board.BARRIER_AT], mark = 1, cursor._words[board.FRONTIER[0]]  # noted long ago
+    cursor._words[board.MARK[0]] = mark
+    claim_twice(cursor, connection, tokens)
+    assert cursor._words[board.LOW[0]] == mark
+    cursor._words[board.RESCAN_TOOK] = 0  # the next look may look behind at once
+
+
+def test_a_sequence_that_went_back_is_noticed_and_followed(cursor, connection):
+    tokens = count(token(1, 1))
+    add(connection, 50)
+    settle(cursor, connection, tokens)
+
+    connection.execute("alter sequence fastq.job_seq restart with 10")
+    hidden = add(connection, 2)
+    cursor._words[board.CHECKED_AT] = 1  # the last look at the sequence was long ago
+    found = claim_twice(cursor, connection, tokens)
+    later = add(connection, 2)
+    found += claim_twice(cursor, connection, tokens)
+
+    assert [job_id for got in found for job_id in got.ids] == [*hidden, *later]
+
+
+def test_numbers_that_were_given_out_twice_and_overtook_the_frontier_are_found_after_a_lost_connection(cursor, connection):
+    tokens = count(token(1, 1))
+    add(connection, 50)
+    settle(cursor, connection, tokens)
+    connection.execute("alter sequence fastq.job_seq restart with 31")
+    ids = add(connection, 40)  # 20 of them behind the low-water mark
+
+    cursor.distrust()
+    found = claim_twice(cursor, connection, tokens)
+
+    assert sorted(job_id for got in found for job_id in got.ids) == ids

@@ -1,4 +1,4 @@
-"""The producer's connection ends in the middle of its turn: what has been handed out runs on, and runs once."""
+"""The producer's connection ends: what has been handed out runs on and runs once, and what comes later is found."""
 
 import os
 import threading
@@ -125,6 +125,24 @@ def test_a_connection_that_ends_after_the_claim_was_handed_out_gives_no_job_a_se
             wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], what="all jobs to end")
 
     assert sorted(TOLD) == [*ids, *later]
+
+
+def test_jobs_of_a_database_that_has_gone_back_are_found_on_the_next_connection(database, connection):
+    with Proxy(database) as proxy, working(database, proxy.url) as (producer, cursor):
+
+        def work(count):
+            ids = add(connection, count, kind="hold", args='{"hold": false}')
+            cursor[board.WAKES] += 1
+            producer.wake()
+            wait_for(lambda: set(ids) <= set(TOLD), 2.0, "the jobs to run")
+
+        work(20)
+        cursor[board.LOW[0]] = cursor[board.FRONTIER[0]]  # where it comes to by itself within seconds
+        connection.execute("alter sequence fastq.job_seq restart with 1")
+        proxy.sever()  # as the server would that has gone
+
+        work(1)
+        work(2)
 
 
 @pytest.fixture
