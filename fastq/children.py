@@ -48,10 +48,12 @@ def _arrived(duplicate: Any) -> int:
 class Child:
     """One worker process as its supervisor sees it."""
 
-    def __init__(self, process: Any, seat_number: int, place: int, control: int, wake: int) -> None:
-        self.number = seat_number
-        self.place = place
+    def __init__(self, process: Any, seat: Seat, control: int, wake: int) -> None:
+        self.number = seat.number
+        self.place = seat.place
+        self.desk = seat.desk
         self.started_at = time.monotonic()
+        self.kill_at: float | None = None  # monotonic time; written by the supervisor when it has told this one alone to stop
         self.killed_because = ""  # written by the supervisor
         self._process = process
         self._control = control
@@ -116,7 +118,7 @@ class Nursery:
         self._context = multiprocess.get_context("forkserver")
         self._context.set_forkserver_preload(["fastq.nursery"])
 
-    def start(self, number: int, place: int) -> Child:
+    def start(self, number: int, place: int, desk: int) -> Child:
         """Fork a worker process and seat it; an OSError or EOFError says that the fork server could not."""
         control_read, control_write = os.pipe()
         wake_read, wake_write = os.pipe()
@@ -124,6 +126,7 @@ class Nursery:
         seat = Seat(
             number=number,
             place=place,
+            desk=desk,
             config=self._config,
             target=self._target,
             app_dir=self._app_dir,
@@ -144,7 +147,7 @@ class Nursery:
         finally:
             os.close(control_read)
             os.close(wake_read)
-        return Child(process, number, place, control_write, wake_write)
+        return Child(process, seat, control_write, wake_write)
 
     def close(self) -> None:
         """End the fork server; the children must have ended."""

@@ -7,10 +7,12 @@ Ends:
     stop         stop claiming; hand back what has not started; let running jobs and singletons end until
                  FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write what has completed; exit 0
     kill         hand everything back at once, exit within a second
-    recycle      a thread had to be given up: stop as above, but wait for the other jobs however long they have; exit RECYCLED
+    recycle      a thread had to be given up: leave the desk, so that the supervisor seats a successor beside us at once, and
+                 stop as above, but wait for the other jobs however long they have, unless told to stop; exit RECYCLED
     alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
                  or the next supervisor gives our jobs back, and nothing of ours may run beside theirs.
 
+Until the last job has ended it listens to the supervisor: also at its end it obeys `cancel`, and `stop` and `kill` end it sooner.
 It deliberately repairs nothing that a new process repairs: an exception in a thread of ours ends the process.
 """
 
@@ -57,6 +59,9 @@ TICK = 0.1
 CANCEL_GRACE = 1.0
 """Seconds that cancelled jobs get to end at a stop before they are handed back regardless."""
 
+LISTEN = 0.01
+"""Seconds between two looks at what the end waits for: short beside what a person notices when an idle host stops."""
+
 FLUSH_TIMEOUT = 5.0
 """Seconds that completions get to be written at the end: a database that restarts is back within them."""
 
@@ -70,10 +75,11 @@ GC_THRESHOLD = 50_000
 
 @dataclass
 class Seat:
-    """Everything a child is told: its number in the database, its place on the board, the ends of its pipes."""
+    """Everything a child is told: its number in the database, its place, its desk on the board, the ends of its pipes."""
 
     number: int
     place: int
+    desk: int
     config: Config
     target: str
     app_dir: Path | None
@@ -140,8 +146,8 @@ class Process:
         registry = app.load(seat.target, seat.app_dir)
         workers = registry.workers
         concurrency = config.concurrency
-        self.board = Board(seat.board_fd, list(concurrency.values()), config.process_count, ring_size(config))
-        self.desk = self.board.desk(seat.place)
+        self.board = Board(seat.board_fd, list(concurrency.values()), desk_count(config), ring_size(config))
+        self.desk = self.board.desk(seat.desk)
         self.desk[board.PROCESS] = seat.number
         self.desk[board.TICKED] = time.monotonic_ns()
         has_async = any(worker.is_async for worker in workers.values())
@@ -150,8 +156,8 @@ class Process:
         feeds = []
         for number, (name, slots) in enumerate(concurrency.items()):
             cursor = Cursor(self.board, number, name, config.poll_interval)
-            threads = Lane(self.board.lane(seat.place, number, 0), slots, self._wake_producer) if has_sync else None
-            loop_lane = Lane(self.board.lane(seat.place, number, 1), slots, self._wake_producer) if has_async else None
+            threads = Lane(self.board.lane(seat.desk, number, 0), slots, self._wake_producer) if has_sync else None
+            loop_lane = Lane(self.board.lane(seat.desk, number, 1), slots, self._wake_producer) if has_async else None
             feeds.append(Feed(number, cursor, threads, loop_lane))
             if threads and loop_lane:
                 feeds[-1].room = Room(slots, threads, loop_lane, self._start_slots)
@@ -167,6 +173,11 @@ class Process:
         self.singletons = Singletons(config, seat.url, registry.singletons if seat.place == 0 else {})
         self._failed = threading.Event()
         self._stop_read, self._stop_write = os.pipe()
+        self._poller = select.poll()
+        for fd in (seat.control_fd, self._stop_read):
+            self._poller.register(fd, select.POLLIN)
+        self._pending = b""  # of a line that has not come whole
+        self._end_by: float | None = None  # monotonic time until which running jobs may end; set when told to stop
 
     def run(self) -> int:
         """Start the threads, watch until told to end, end; return the exit code."""
@@ -184,33 +195,40 @@ class Process:
 
     def _watch(self) -> int:
         """Tick, listen to the supervisor; return the exit code when the end has been carried out."""
-        poller = select.poll()
-        for fd in (self.seat.control_fd, self._stop_read):
-            poller.register(fd, select.POLLIN)
-        title_at, pending = 0.0, b""
-        while True:
-            for fd, _ in poller.poll(TICK * 1000):
-                if fd == self._stop_read:
-                    return self._stop(0)
-                lines = os.read(fd, 65_536)
-                if not lines:
-                    return BROKEN  # alone: nobody beats for us any longer
-                *complete, pending = (pending + lines).split(b"\n")
-                if b"kill" in complete:  # it may have come together with the stop before it
-                    return self._kill()
-                for line in complete:
-                    if line == b"stop":
-                        return self._stop(0)
-                    self._obey(*line.decode().split())
+        title_at = 0.0
+        while self._end_by is None:
+            self._listen(TICK)
             self._tick()
             if self._failed.is_set():
                 return BROKEN
             if stuck := self.watchdog.given_up + self.singletons.stuck:
                 emit("process.recycles", number=self.seat.number, threads=stuck)
+                self.desk[board.PROCESS] = 0  # nobody's desk: the supervisor seats a successor
                 return self._stop(RECYCLED)
             if time.monotonic() - title_at > 1.0:
                 title_at = time.monotonic()
                 self._show_title()
+        return self._stop(0)
+
+    def _listen(self, seconds: float) -> None:
+        """Wait so long for what the supervisor says, and do it."""
+        lines: list[bytes] = []
+        for fd, _ in self._poller.poll(seconds * 1000):
+            heard = os.read(fd, 65_536)
+            if fd == self._stop_read:
+                lines.append(b"stop")
+            elif not heard:
+                _exit(BROKEN)  # alone: nobody beats for us any longer
+            else:
+                *whole, self._pending = (self._pending + heard).split(b"\n")
+                lines += whole
+        if b"kill" in lines:  # it may have come together with the stop before it
+            _exit(self._kill())
+        for line in lines:
+            if line == b"stop":
+                self._end_by = self._end_by or time.monotonic() + self.config.shutdown_timeout
+            else:
+                self._obey(*line.decode().split())
 
     def _obey(self, word: str, *given: str) -> None:
         """Do what a line of the supervisor says: `lease NAME`, `cancel ID ...`."""
@@ -239,10 +257,11 @@ class Process:
             if feed.threads:
                 feed.threads.stop(feed.threads.concurrency)
         self._hand_back(waiting)
-        self._await_jobs(None if code == RECYCLED else config.shutdown_timeout)
+        self._await_jobs()
         if self._working():
             self.watchdog.cancel_all()
-            self._await_jobs(CANCEL_GRACE)
+            self._end_by = time.monotonic() + CANCEL_GRACE
+            self._await_jobs()
             self._hand_back(self.watchdog.held())
         self.singletons.finish()
         self.completer.finish(time.monotonic() + FLUSH_TIMEOUT)
@@ -259,18 +278,10 @@ class Process:
         self.completer.thread.join(0.5)
         return BROKEN if self.watchdog.held() or self.outbox.jobs else 0
 
-    def _await_jobs(self, timeout: float | None) -> None:
-        """Wait until each job's outcome is in the outbox, ticking; None: as long as their own timeouts let them."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        poller = select.poll()
-        poller.register(self.seat.control_fd, select.POLLIN)
-        while self._working() and (deadline is None or time.monotonic() < deadline):
-            if poller.poll(10):
-                lines = os.read(self.seat.control_fd, 65_536)
-                if not lines:
-                    _exit(BROKEN)
-                if b"kill" in lines.split(b"\n"):
-                    _exit(self._kill())
+    def _await_jobs(self) -> None:
+        """Wait until each job's outcome is in the outbox; until told to stop, as long as their own timeouts let them."""
+        while self._working() and (self._end_by is None or time.monotonic() < self._end_by):
+            self._listen(LISTEN)
             self._tick()
 
     def _working(self) -> bool:
@@ -293,7 +304,8 @@ class Process:
     def _join(self, thread: threading.Thread, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while thread.is_alive() and time.monotonic() < deadline:
-            thread.join(TICK)
+            thread.join(LISTEN)
+            self._listen(0)
             self._tick()
 
     def _connect(self, role: str, session: int) -> Connection:
@@ -338,3 +350,8 @@ class Process:
 def ring_size(config: Config) -> int:
     """Return how many claimed ids a lane must be able to show: four claims may be on their way through a process."""
     return 4 * config.batch
+
+
+def desk_count(config: Config) -> int:
+    """Return how many desks a host has: at each place one process works while another, that recycles, may still leave."""
+    return 2 * config.process_count

@@ -85,24 +85,24 @@ class Registrar:
             self._pids[number] = pid
         self._wakeup.set()
 
-    def recover(self, number: int, place: int, pid: int, cause: str) -> None:
+    def recover(self, number: int, desk: int, pid: int, cause: str) -> None:
         """Give back what a dead child held: read the board now, before somebody else sits down there; write soon."""
         ids: list[int] = []
         executing: set[int] = set()
         for queue in range(len(self._board.concurrency)):
             for mode in range(words.MODES):
-                held = self._board.lane(place, queue, mode).outstanding()
+                held = self._board.lane(desk, queue, mode).outstanding()
                 ids += held[0]
                 executing |= held[1]
-        desk = self._board.desk(place)
+        shown = self._board.desk(desk)
         queue_names = list(self._config.concurrency)
         self._evidence[number] = {
             "ids": sorted(ids),
             "executing": sorted(executing),
-            "claim": desk[words.CLAIM],
-            "after": desk[words.CLAIM_AFTER],
-            "queue": queue_names[desk[words.CLAIM_QUEUE]],
-            "sessions": [desk[at] for at in words.SESSIONS if desk[at]],
+            "claim": shown[words.CLAIM],
+            "after": shown[words.CLAIM_AFTER],
+            "queue": queue_names[shown[words.CLAIM_QUEUE]],
+            "sessions": [shown[at] for at in words.SESSIONS if shown[at]],
         }
         with self._lock:
             self._pids.pop(number, None)

@@ -7,6 +7,10 @@ It never forks itself (children.py), so it may own them.
 A child that dies: its jobs go to the registrar at once (milliseconds, not a time to live), and a new child with a new number
 takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.
 
+A child that recycles leaves its desk and keeps its other jobs, which may take hours: its successor starts at once, at the place's
+second desk. Should that one recycle too, the first is told to stop, since a place has two desks: so a host never has more than
+twice its processes, and is never without one that claims for longer than a stop takes.
+
 Signals: the first SIGTERM or SIGINT stops in order, the second kills within a second. Handlers only write a byte.
 """
 
@@ -28,7 +32,7 @@ from fastq.config import tell_nursery
 from fastq.events import emit
 from fastq.listener import Listener
 from fastq.maintainer import Maintainer
-from fastq.process import BOOT_FAILED, RECYCLED, ring_size
+from fastq.process import BOOT_FAILED, RECYCLED, desk_count, ring_size
 from fastq.registrar import Registrar
 from fastq.singletons import hinted
 from fastq.watchdog import BEYOND_GRACE
@@ -67,13 +71,14 @@ class Supervisor:
     def __init__(self, config: Config, app: str, url: str, app_dir: Path | None = None, declared: Sequence[str] = ()) -> None:
         self._config = config
         self._count = config.process_count
-        self._board = Board.make(list(config.concurrency.values()), self._count, ring_size(config))
+        self._board = Board.make(list(config.concurrency.values()), desk_count(config), ring_size(config))
         tell_nursery(app, str(app_dir or ""))
         self._nursery = Nursery(config, app, app_dir, url, self._board)
         self._registrar = Registrar(config, url, self._board, self._cancel, declared)
         self._listener = Listener(config, url, self._wake)
         self._maintainer = Maintainer(config, url)
         self._children: dict[int, Child] = {}  # by place
+        self._leaving: dict[int, Child] = {}  # those that recycle, by place
         self._respawn_at: dict[int, float] = dict.fromkeys(range(self._count), 0.0)  # by place
         self._pauses: dict[int, float] = {}
         self._failure: str | None = None
@@ -93,15 +98,19 @@ class Supervisor:
             self._registrar.start()
             self._listener.start()
             self._maintainer.start()
-            while self._children or not self._signals:
+            while self._everybody() or not self._signals:
                 self._spawn()
                 self._wait(read)
-                if self._failure and not self._children:
+                if self._failure and not self._everybody():
                     break
             return self._end(read)
         finally:
             for number, handler in old.items():
                 signal.signal(number, handler)
+
+    def _everybody(self) -> list[Child]:
+        """Return all children: those that work and those that leave. Any thread may call this: who changes over is in both."""
+        return [*self._children.values(), *self._leaving.values()]
 
     def _signalled(self, number: int, _: object) -> None:
         try:
@@ -120,9 +129,11 @@ class Supervisor:
                 if number is None:
                     return  # the database has not answered yet
                 del self._respawn_at[place]
-                self._board.clear(place)
+                leaving = self._leaving.get(place)
+                desk = place if leaving is None or leaving.desk != place else place + self._count
+                self._board.clear(desk)
                 try:
-                    child = self._nursery.start(number, place)
+                    child = self._nursery.start(number, place, desk)
                 except (OSError, EOFError) as error:
                     emit("process.not_started", level=logging.WARNING, place=place + 1, error=repr(error))
                     self._respawn_at[place] = now + FIRST_PAUSE
@@ -144,13 +155,33 @@ class Supervisor:
                 self._buried(key.data)
         now = time.monotonic()
         if self._kill_at is not None and now >= self._kill_at:
-            for child in self._children.values():
+            for child in self._everybody():
                 self._kill(child, "did not stop in time")
             self._kill_at = now + KILL_TIMEOUT
         self._cut_overdue(now)
-        for child in self._children.values():
-            if self._board.overdue(child.place, time.monotonic_ns(), int((self._config.timeout_grace + BEYOND_GRACE) * 1e9)):
+        for child in self._everybody():
+            if self._board.overdue(child.desk, time.monotonic_ns(), int((self._config.timeout_grace + BEYOND_GRACE) * 1e9)):
                 self._kill(child, "a job held the interpreter lock beyond its timeout")
+            elif child.kill_at is not None and now >= child.kill_at:
+                self._kill(child, "did not stop in time")
+                child.kill_at = now + KILL_TIMEOUT
+        for child in list(self._children.values()):
+            desk = self._board.desk(child.desk)
+            if desk[words.TICKED] and not desk[words.PROCESS]:  # it was at its desk and has left it
+                self._succeed(child, now)
+
+    def _succeed(self, child: Child, now: float) -> None:
+        """Give the place of a child that recycles to another, once the one before it has gone."""
+        before = self._leaving.get(child.place)
+        if self._signals or self._failure:
+            return
+        if before is None:
+            self._leaving[child.place] = child
+            del self._children[child.place]
+            self._respawn_at[child.place] = now
+        elif before.kill_at is None:
+            before.tell("stop")
+            before.kill_at = now + self._config.shutdown_timeout + STOP_MARGIN
 
     def _kill(self, child: Child, reason: str) -> None:
         emit("process.killed", level=logging.WARNING, pid=child.pid, reason=reason)
@@ -168,13 +199,14 @@ class Supervisor:
         """Handle the death of a child: its jobs first, then its place."""
         self._selector.unregister(child.sentinel)
         pid, code = child.pid, child.reap()
-        del self._children[child.place]
+        leaving = self._leaving.get(child.place) is child
+        del (self._leaving if leaving else self._children)[child.place]
         cause = child.killed_because or (f"signal {-code}" if code < 0 else f"exit code {code}")
-        self._registrar.recover(child.number, child.place, pid, cause)
+        self._registrar.recover(child.number, child.desk, pid, cause)
         if self._signals:
-            self._failure = self._failure or (f"exit code {code}" if code else None)
+            self._failure = self._failure or (f"exit code {code}" if code not in (0, RECYCLED) else None)
             return
-        lived, worked = time.monotonic() - child.started_at, self._board.desk(child.place)[words.ENDED]
+        lived, worked = time.monotonic() - child.started_at, self._board.desk(child.desk)[words.ENDED]
         if code == BOOT_FAILED:
             self._failure = "a worker process could not start"
             self._stop_children("stop")
@@ -182,6 +214,8 @@ class Supervisor:
         if code not in (0, RECYCLED):
             hint = "out of memory?" if code == -signal.SIGKILL and not child.killed_because else None
             emit("process.died", level=logging.WARNING, pid=pid, code=code, lived=round(lived, 1), hint=hint)
+        if leaving:
+            return  # its successor sits there already
         pause = 0.0
         if lived < YOUNG and code != RECYCLED and not worked:  # who has completed a job was killed by it, not by its start
             crashes = self._pauses.get(child.place, 0.0)
@@ -206,7 +240,7 @@ class Supervisor:
         self._maintainer.stop()
 
     def _stop_children(self, word: str) -> None:
-        for child in self._children.values():
+        for child in self._everybody():
             child.tell(word)
 
     def _wake(self, hint: str) -> None:
@@ -227,7 +261,7 @@ class Supervisor:
 
     def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
         """Tell children which of their jobs were cancelled. Called by the registrar's thread."""
-        for child in list(self._children.values()):
+        for child in self._everybody():
             if ids := ids_by_number.get(child.number):
                 child.tell(f"cancel {' '.join(map(str, ids))}")
 

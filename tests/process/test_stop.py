@@ -70,6 +70,21 @@ def test_jobs_that_outlast_the_shutdown_timeout_are_cancelled_and_handed_back_un
         assert (fate.state, fate.attempt, fate.crashes, fate.errors) == ("available", 0, 0, [])
 
 
+def test_a_job_can_be_cancelled_while_its_process_stops(supervise, jobs):
+    supervisor = supervise(shutdown_timeout=10)
+    id_ = jobs.add("async_nap", seconds=30)
+    (start,) = jobs.wait_until_told("start", id_)
+    supervisor.send(signal.SIGTERM)
+    wait_for(lambda: title(start.pid).endswith("stopping"), 5, "the process to hear of the stop")
+
+    jobs.execute("update fastq.job set cancel_requested = true where id = %s", id_)
+    jobs.execute("select pg_notify('fastq', '@cancel')")
+    code, took = supervisor.wait()
+
+    assert (code, jobs.fate(id_).state) == (0, "cancelled")
+    assert took < 3.0
+
+
 @pytest.mark.parametrize("heard", [False, True])
 def test_a_second_signal_ends_everything_within_a_second(supervise, jobs, heard):
     supervisor = supervise(procs=2)

@@ -80,6 +80,73 @@ def test_jobs_that_do_not_end_are_given_up_and_the_process_is_replaced_when_its_
     assert "process.recycles" in supervisor.said
 
 
+@pytest.fixture
+def recycling(supervise, jobs):
+    """Give a function that starts a supervisor whose only process recycles beside a job that takes its time; and that job."""
+
+    def start(kind="patient", **settings):
+        supervisor = supervise(timeout_grace=0.2, **settings)
+        neighbour = jobs.add(kind, seconds=50)
+        jobs.wait_until_told("start", neighbour)
+        jobs.add("hang", how="sleep")
+        supervisor.wait_until_it_says("process.recycles")
+        return supervisor, neighbour
+
+    return start
+
+
+def test_a_process_that_recycles_has_a_successor_at_once_however_long_its_other_jobs_take(recycling, jobs):
+    supervisor, neighbour = recycling()
+
+    assert jobs.wait_for(jobs.add("nap"), "completed", timeout=4).attempt == 1
+
+    assert (jobs.fate(neighbour).state, jobs.fate(neighbour).attempt) == ("running", 1)
+    assert len(jobs.told("start", neighbour)) == 1
+    assert "process.died" not in supervisor.said
+
+
+def test_a_process_that_recycles_obeys_a_cancellation(recycling, jobs):
+    _, neighbour = recycling("async_nap")
+    (old,) = {line.pid for line in jobs.told("start", neighbour)}
+
+    jobs.execute("update fastq.job set cancel_requested = true where id = %s", neighbour)
+    jobs.execute("select pg_notify('fastq', '@cancel')")
+
+    jobs.wait_for(neighbour, "cancelled", timeout=4)
+    wait_for(lambda: not process_exists(old), 2, "the end of the process: nothing is left to wait for")
+
+
+def test_a_process_that_recycles_obeys_a_stop(recycling, jobs):
+    supervisor, neighbour = recycling("async_nap", shutdown_timeout=0.3)
+
+    code, took = supervisor.stop()
+
+    assert code == 0, supervisor.said
+    assert took < 0.3 + 1.0 + SLACK
+    fate = jobs.fate(neighbour)
+    assert (fate.state, fate.attempt, fate.crashes, fate.errors) == ("available", 0, 0, [])
+    assert "process.killed" not in supervisor.said
+
+
+def test_a_place_is_left_by_its_first_process_when_its_second_recycles_too(recycling, jobs):
+    supervisor, neighbour = recycling(shutdown_timeout=0.2)
+    wait_for(lambda: len(supervisor.workers) == 2, 5, "a successor")
+    second = jobs.add("patient", seconds=50)
+    jobs.wait_until_told("start", second)
+
+    jobs.add("hang", how="sleep")
+    supervisor.wait_until_it_says("process.recycles", times=2)
+    third = jobs.add("patient", seconds=50)
+    jobs.wait_until_told("start", third)
+
+    pids = [jobs.told("start", id_)[0].pid for id_ in (neighbour, second, third)]
+    assert len(set(pids)) == 3
+    assert not process_exists(pids[0])
+    assert process_exists(pids[1])
+    assert jobs.fate(neighbour).crashes == 0
+    assert "process.killed" not in supervisor.said
+
+
 def test_a_job_that_holds_the_interpreter_is_killed_with_its_process_and_runs_again(supervise, jobs):
     supervisor = supervise()
     (worker,) = supervisor.workers
