@@ -4,9 +4,10 @@ The first completion after a quiet moment is written at once; while a statement 
 batches grow with the load by themselves and there is no interval to tune.
 
 Only rows that still carry the claim they were executed under change; what does not is counted and told as lost ownership.
-Sorted ids keep two completers from deadlocking. A batch that Postgres refuses because of a value is split until the one
-row that it is about is found, and that job fails with the reason. A lost connection is rebuilt and the batch sent again:
-that is safe, because what had been committed before the answer was lost is no longer ours and changes nothing.
+Sorted ids keep two completers from deadlocking. A batch is written in up to four parts, one by each statement; a part that
+Postgres refuses because of a value is split until the one row that it is about is found, and that job fails with the reason.
+What the other parts have written is not sent again: it would be told as lost. A lost connection is rebuilt and the part sent
+again: that is safe, because what had been committed before the answer was lost is no longer ours and changes nothing.
 It deliberately never looks at args or workers.
 """
 
@@ -76,30 +77,33 @@ class Completer:
                 self.outbox.wait(QUIET)
 
     def _write(self, jobs: list[Job[Any]]) -> None:
-        """Write a batch, however long the database takes to come back."""
-        pause = FIRST_PAUSE
-        while True:
+        """Write a batch, however long the database takes to come back; each of its parts is written once."""
+        parts, pause = self._parts(jobs), FIRST_PAUSE
+        while parts:
+            write, part = parts[0]
             try:
-                self._write_once(jobs)
+                write(part)
             except (db.Error, db.DatabaseUnavailable) as error:
+                count = sum(len(some) for _, some in parts)
                 if self.give_up_at is not None and time.monotonic() >= self.give_up_at:
-                    self.unwritten += len(jobs)
-                    emit("completions.unwritten", level=logging.ERROR, count=len(jobs), error=db.first_line(error))
+                    self.unwritten += count
+                    emit("completions.unwritten", level=logging.ERROR, count=count, error=db.first_line(error))
                     return
                 if db.refused_data(error):
-                    self._bisect(jobs, error)
-                    return
-                emit("completer.waits", level=logging.WARNING, count=len(jobs), error=db.first_line(error), pause=pause)
+                    self._bisect(part, error)
+                    del parts[0]
+                    continue
+                emit("completer.waits", level=logging.WARNING, count=count, error=db.first_line(error), pause=pause)
                 self._drop_connection()
                 spread = pause * random.uniform(0.5, 1.0)  # noqa: S311 - spreads processes, keeps no secret
                 if self._ending.wait(spread):  # the end does not wait out a long pause, but does not spin either
                     time.sleep(FIRST_PAUSE)
                 pause = min(pause * 2, LONGEST_PAUSE)
             except (ValueError, TypeError, OverflowError) as error:  # an outcome that cannot be encoded must not end the process
-                self._bisect(jobs, error)
-                return
+                self._bisect(part, error)
+                del parts[0]
             else:
-                return
+                del parts[0]
 
     def _bisect(self, jobs: list[Job[Any]], error: BaseException) -> None:
         """Write the halves apart; a single job that is refused fails with the reason instead."""
@@ -112,9 +116,8 @@ class Completer:
         job.outcome = outcome.failed(job, f"the outcome could not be stored: {db.first_line(error)}")
         self._write(jobs)
 
-    def _write_once(self, jobs: list[Job[Any]]) -> None:
-        if self.connection is None:
-            self.connection = self._connect()
+    def _parts(self, jobs: list[Job[Any]]) -> list[tuple[Callable[[list[Job[Any]]], None], list[Job[Any]]]]:
+        """Sort a batch by the statements that write it; each is a commit of its own, so what one has written stays written."""
         archived: list[Job[Any]] = []
         deleted: list[Job[Any]] = []
         told: list[Job[Any]] = []
@@ -127,13 +130,18 @@ class Completer:
                 archived.append(job)
             else:
                 deleted.append(job)
-        if archived:
-            self._complete("job_complete_archive", archived)
-        if deleted:
-            self._complete("job_complete", deleted)
+        parts = [(self._archive, archived), (self._delete, deleted)]
         if told:
-            self._finish([job for job in told if type(job.outcome) in (Output, Cancel) or _is_last(job.outcome)])
-            self._give_back([job for job in told if type(job.outcome) in (Snooze, Release) or _has_next(job.outcome)])
+            parts.append((self._finish, [job for job in told if type(job.outcome) in (Output, Cancel) or _is_last(job.outcome)]))
+            back = [job for job in told if type(job.outcome) in (Snooze, Release) or _has_next(job.outcome)]
+            parts.append((self._give_back, back))
+        return [(write, part) for write, part in parts if part]
+
+    def _archive(self, jobs: list[Job[Any]]) -> None:
+        self._complete("job_complete_archive", jobs)
+
+    def _delete(self, jobs: list[Job[Any]]) -> None:
+        self._complete("job_complete", jobs)
 
     def _complete(self, name: str, jobs: list[Job[Any]]) -> None:
         """Write successes of which nothing more is to be kept: the ids, and the few claims that they came with."""
@@ -143,8 +151,6 @@ class Completer:
         self._check_count(len(ids), count)
 
     def _finish(self, jobs: list[Job[Any]]) -> None:
-        if not jobs:
-            return
         jobs.sort(key=_id)
         states = [
             "completed" if type(job.outcome) is Output else "cancelled" if type(job.outcome) is Cancel else "discarded"
@@ -158,8 +164,6 @@ class Completer:
                 emit(f"job.{state}", level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt)
 
     def _give_back(self, jobs: list[Job[Any]]) -> None:
-        if not jobs:
-            return
         jobs.sort(key=_id)
         delays = [_delay_of(job.outcome) for job in jobs]
         charged = [type(job.outcome) is Failed for job in jobs]
@@ -180,7 +184,7 @@ class Completer:
     @property
     def _open(self) -> Connection:
         if self.connection is None:
-            raise db.DatabaseUnavailable("no connection")
+            self.connection = self._connect()
         return self.connection
 
     def _drop_connection(self) -> None:

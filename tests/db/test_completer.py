@@ -11,11 +11,13 @@ from fastq.claimed import Claimed
 from fastq.codec import decode
 from fastq.completer import Completer
 from fastq.config import Config
+from fastq.job import Snooze
 from fastq.lane import Outbox
 from fastq.outcome import Output, failed
 from fastq.worker import Registry, Worker
 from tests.db.jobs import add, archived, count, living, token
 
+BAD = Output("no json")  # Postgres refuses it, and with it the whole statement
 registry = Registry()
 
 
@@ -66,6 +68,28 @@ def claimed(connection, *kinds):
     numbers = [struct.pack(">q", number) for number in (token(1, 1), 0, 0, 0, 0, 100, *[2**62] * 4)]
     row = connection.run_blobs("job_claim", [numbers[0], b"default", *numbers[1:]])[1]
     return sorted(decode(Claimed("default", token(1, 1), row), registry.workers)[0], key=lambda job: job.id)
+
+
+def test_a_refused_outcome_does_not_have_the_rest_of_its_batch_written_again(connection, complete):
+    plain, forgotten, output, snoozed, bad = claimed(connection, "kept", "forgotten", "kept", "kept", "kept")
+    output.outcome, snoozed.outcome, bad.outcome = Output("1"), Snooze(60), BAD
+
+    told = complete([plain, forgotten, output, snoozed, bad])
+
+    assert told == ["completion.refused"]
+    assert [archived(connection, job.id)["output"] for job in (plain, output)] == [None, 1]
+    assert living(connection, snoozed.id)["state"] == "scheduled"
+    assert living(connection, bad.id)["errors"][0]["error"].startswith("the outcome could not be stored")
+    assert count(connection, "job") == 2
+
+
+def test_a_job_that_is_no_longer_ours_is_told_beside_a_refused_one(connection, complete):
+    lost, bad = claimed(connection, "kept", "kept")
+    connection.execute("update fastq.job set claim = $1 where id = $2", token(2, 1), lost.id)
+    bad.outcome = BAD
+
+    assert sorted(complete([lost, bad])) == ["completion.refused", "ownership.lost"]
+    assert living(connection, lost.id)["state"] == "running"
 
 
 def test_an_unarchived_job_leaves_no_row_whatever_it_returned(connection, complete):
