@@ -1,6 +1,6 @@
 -- what: among $6 jobs that are available or running, from a place in the order of the claims on ($3 queue, $4 priority, $5 seq), those that
---       run in a process that has expired, or since more than $7 seconds in one that nobody knows. Says their ids, claims and attempts, how
---       many jobs it looked at, and the place of the last one.
+--       run in a process of $8 that has expired, or since more than $7 seconds in one that nobody knows. Says their ids, claims and
+--       attempts, how many jobs it looked at, and the place of the last one.
 -- called by: rescue, until it looked at less than $6. $1 queues (null or empty: every queue), $2 domain, whose processes' queues count too:
 --            the last process that worked a queue may be the one that has expired.
 -- index: job_ready: skipped from queue to queue, then a range of each; process_pkey.
@@ -38,7 +38,7 @@ with recursive every (queue) as (
     from looked
     left join fastq.process on process.id = looked.claim >> 32
     where looked.state = 'running'
-      and (looked.claim is null or process.expires_at < clock_timestamp()
+      and (looked.claim is null or (process.expires_at < clock_timestamp() and process.id = any ($8::bigint[]))
           or (process.id is null and looked.attempted_at < clock_timestamp() - make_interval(secs => $7::float8)))
 ), last as (
     select queue, priority, seq from looked order by queue desc, priority desc, seq desc limit 1

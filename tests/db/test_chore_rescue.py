@@ -14,7 +14,9 @@ from tests.db.leases import run_out, site_on, take_over
 from tests.helpers import wait_for
 
 TTL = 15.0  # s; FASTQ_PROCESS_TTL's default
-EXPIRED, ALIVE, UNKNOWN = 3, 4, 5  # numbers of processes
+BEAT = 5.0  # s; FASTQ_BEAT_INTERVAL's
+ENOUGH = BEAT + 0.5  # s that the database must have answered
+EXPIRED, ALIVE, UNKNOWN, OURS = 3, 4, 5, 6  # numbers of processes
 
 
 @pytest.fixture
@@ -34,14 +36,68 @@ def events():
     end()
 
 
-def know(connection, process, expires_in, domain="default", queues="default"):
+class Clock:
+    """The server's clock and the time of its start as fastq's statements see them: the test puts them forward, nobody sleeps."""
+
+    def __init__(self, *connections):
+        self.connection = connections[0]
+        self.connection.execute("create schema shadow")
+        self.connection.execute(
+            "create table shadow.ahead as select 0::float8 as clock_timestamp, 0::float8 as pg_postmaster_start_time"
+        )
+        for name in ("clock_timestamp", "pg_postmaster_start_time"):
+            self.connection.execute(
+                f"create function shadow.{name}() returns timestamptz volatile language sql as "
+                f"'select pg_catalog.{name}() + make_interval(secs => ahead.{name}) from shadow.ahead'"
+            )
+        for connection in connections:
+            connection.execute("set search_path = shadow, pg_catalog")
+
+    def forward(self, seconds):
+        """Let time pass, or jump."""
+        self.connection.execute("update shadow.ahead set clock_timestamp = clock_timestamp + $1", float(seconds))
+
+    def another_server(self):
+        """Be a server that was started at another time."""
+        self.connection.execute("update shadow.ahead set pg_postmaster_start_time = 1000")
+
+
+@pytest.fixture
+def clock(site, connection):
+    return Clock(connection, site.connection)
+
+
+def go_on(chore, site, clock, seconds, *living):
+    """Let the leader work for so long by the server's clock, while these processes beat; return when jobs were changed."""
+    passed, next_beat, changed_at = 0.0, BEAT, []
+    while passed < seconds:
+        before, pause = site.changed, chore.run(site)
+        changed_at += [passed] * (site.changed > before)
+        step = min(pause, seconds - passed, next_beat - passed) + 1e-4
+        clock.forward(step)
+        passed += step
+        if passed >= next_beat:
+            next_beat += BEAT
+            for process in living:
+                beats(clock.connection, process)
+    return changed_at
+
+
+def beats(connection, process, ttl=TTL):
+    connection.execute(
+        "update fastq.process set expires_at = clock_timestamp() + make_interval(secs => $2) where id = $1", process, float(ttl)
+    )
+
+
+def know(connection, process, expires_in, domain="default", queues="default", supervisor="h:1:x"):
     connection.execute(
         "insert into fastq.process (id, host, pid, supervisor, queues, expires_at, domain) "
-        "values ($1, 'h', 1, 'h:1:x', $3, clock_timestamp() + make_interval(secs => $2), $4)",
+        "values ($1, 'h', 1, $5, $3, clock_timestamp() + make_interval(secs => $2), $4)",
         process,
         float(expires_in),
         queues,
         domain,
+        supervisor,
     )
 
 
@@ -57,7 +113,7 @@ def running(connection, process, count=1, *, since=0.0, queue="default", **colum
 
 def rescue(site):
     """Do all that is to be done; return how many jobs were changed."""
-    return run_out(Rescue(all_in=0.0), site)
+    return run_out(Rescue(all_in=0.0, heard=TTL), site)
 
 
 def states(connection, ids):
@@ -146,10 +202,10 @@ def test_each_queue_is_woken_once_in_a_batch(site, connection, other):
     assert sorted(set(other.notifications(timeout=2.0))) == ["a", "b"]
 
 
-def test_it_looks_when_the_next_process_runs_out_and_every_two_thirds_of_the_ttl_at_least(site, connection):
-    chore = Rescue(all_in=0.0)
+def test_it_looks_when_the_next_process_runs_out_and_every_third_of_the_ttl_at_least(site, connection):
+    chore = Rescue(all_in=0.0, heard=TTL)
     run_out(chore, site)
-    assert chore.run(site) == pytest.approx(TTL * 2 / 3)
+    assert chore.run(site) == pytest.approx(TTL / 3)
     know(connection, ALIVE, 3)
 
     assert 2.0 < chore.run(site) <= 3.1
@@ -162,7 +218,7 @@ def test_it_looks_when_the_next_process_runs_out_and_every_two_thirds_of_the_ttl
 
 def test_the_jobs_of_a_lost_host_are_back_within_its_time_to_live_and_a_second(database, connection):
     site = site_on(database, process_ttl=1.0, beat_interval=0.2)
-    chore = Rescue(all_in=0.0)
+    chore = Rescue(all_in=0.0, heard=TTL)
     run_out(chore, site)
     know(connection, EXPIRED, 1.0)  # its last beat was just now
     ids, lost_at = running(connection, EXPIRED), time.monotonic()
@@ -176,15 +232,136 @@ def test_the_jobs_of_a_lost_host_are_back_within_its_time_to_live_and_a_second(d
 
 def test_an_expired_process_is_walked_for_once(site, connection):
     know(connection, EXPIRED, -1)
-    chore = Rescue(all_in=0.0)
+    chore = Rescue(all_in=0.0, heard=TTL)
 
     assert run_out(chore, site) == 0
-    assert NAP < chore.run(site) <= TTL * 2 / 3 < ALL
+    assert NAP < chore.run(site) <= TTL / 3 < ALL
+
+
+def waits(events):
+    return [event.fields["why"] for event in events if event.name == "rescue.waits"]
+
+
+def test_in_ordinary_operation_a_lost_host_is_noticed_when_its_row_expires(site, connection, clock, events):
+    know(connection, ALIVE, TTL)
+    know(connection, OURS, TTL, supervisor=site.fence.holder)
+    know(connection, EXPIRED, 60)
+    chore = Rescue()
+    assert go_on(chore, site, clock, 40, ALIVE, OURS) == []  # a term that lasts
+    beats(connection, EXPIRED)
+    kept, lost = running(connection, ALIVE), running(connection, EXPIRED)
+
+    [at] = go_on(chore, site, clock, 60, ALIVE, OURS)
+
+    assert TTL <= at < TTL + 0.2
+    assert states(connection, kept + lost) == ["running", "available"]
+    assert waits(events) == []
+
+
+def test_an_outage_that_outlasts_every_row_ends_no_living_process_and_a_gone_one_after_a_beat(site, connection, clock, events):
+    know(connection, ALIVE, TTL)
+    know(connection, EXPIRED, TTL)
+    kept, last, lost = running(connection, ALIVE), running(connection, ALIVE, max_attempts=1), running(connection, EXPIRED)
+    chore = Rescue()
+    go_on(chore, site, clock, 10, ALIVE, EXPIRED)
+
+    clock.forward(TTL + BEAT)  # nobody can look or beat; and so it is when the clock jumps
+    [at] = go_on(chore, site, clock, 60, ALIVE)
+
+    assert ENOUGH <= at < ENOUGH + 0.2
+    assert states(connection, kept + last + lost) == ["running", "running", "available"]
+    [why] = waits(events)
+    assert why.startswith("by its clock the server did not answer for 2")
+
+
+def test_a_new_leader_believes_no_silence_before_it_has_heard_the_database_for_a_beat(site, connection, clock, events):
+    know(connection, ALIVE, -1)  # it was as long without the database as everybody, this leader included
+    know(connection, OURS, TTL, supervisor=site.fence.holder)  # which was the first to come back
+    know(connection, EXPIRED, -1)
+    kept, lost = running(connection, ALIVE), running(connection, EXPIRED)
+    unknown = running(connection, UNKNOWN, since=TTL * 2)  # its row may have been deleted meanwhile, and is made again
+
+    [at] = go_on(Rescue(all_in=0.0), site, clock, 20, ALIVE, OURS)
+
+    assert ENOUGH <= at < ENOUGH + 0.2
+    assert states(connection, kept + lost + unknown) == ["running", "available", "available"]
+    assert waits(events) == ["the term has just begun"]
+
+
+def test_a_server_that_flickers_has_not_answered_meanwhile(site, connection, clock):
+    know(connection, ALIVE, TTL)
+    kept, chore = running(connection, ALIVE), Rescue()
+    go_on(chore, site, clock, 10, ALIVE)
+    clock.forward(TTL * 2)
+    for _ in range(4):  # up for a look, away for less than half of the time to live
+        assert 0 < chore.run(site) <= ENOUGH / 5
+        clock.forward(TTL / 2 - 1)
+
+    beats(connection, ALIVE)
+    assert go_on(chore, site, clock, 30, ALIVE) == []
+    assert states(connection, kept) == ["running"]
+
+
+def test_a_standby_that_lost_the_last_beats_ends_no_living_process(site, connection, clock, events):
+    know(connection, ALIVE, TTL)
+    kept, chore = running(connection, ALIVE), Rescue()
+    go_on(chore, site, clock, 20, ALIVE)
+
+    clock.another_server()  # promoted at once
+    beats(connection, ALIVE, -1)  # and far behind
+
+    assert go_on(chore, site, clock, 30, ALIVE) == []
+    assert states(connection, kept) == ["running"]
+    assert waits(events) == ["the server has started anew, or is another one"]
+
+
+def test_a_leader_whose_own_beats_do_not_arrive_judges_nobody(site, connection, clock, events):
+    know(connection, OURS, TTL, supervisor=site.fence.holder)
+    know(connection, ALIVE, TTL)
+    kept, chore = running(connection, ALIVE), Rescue()
+    go_on(chore, site, clock, 20, ALIVE, OURS)
+
+    assert go_on(chore, site, clock, 60) == []  # it looks, and nobody can beat: the table is locked against writers
+    beats(connection, OURS)
+    assert go_on(chore, site, clock, 30, ALIVE, OURS) == []
+
+    assert states(connection, kept) == ["running"]
+    assert waits(events) == ["this supervisor's own beats do not arrive"]
+
+
+def test_who_expires_during_a_walk_waits_for_the_next_look(site, connection, clock):
+    know(connection, EXPIRED, -1)
+    know(connection, ALIVE, TTL)
+    lost, kept = running(connection, EXPIRED), running(connection, ALIVE)
+    chore = Rescue(heard=TTL)
+    chore.run(site)
+    clock.forward(TTL * 2)  # the server was away
+
+    assert run_out(chore, site) == 1
+    assert states(connection, lost + kept) == ["available", "running"]
+
+
+def test_a_long_walk_is_no_outage(site, connection, clock, events, monkeypatch):
+    monkeypatch.setattr("fastq.chores.rescue.WINDOW", 1)
+    know(connection, EXPIRED, -1)
+    know(connection, ALIVE, TTL)
+    add(connection, 20)
+    running(connection, EXPIRED)
+    chore = Rescue(heard=TTL)
+    chore.run(site)
+    while chore._place is not None:
+        clock.forward(TTL / 3)
+        chore._ask_at = 0.0  # so long did it take
+        chore.run(site)
+
+    chore.run(site)
+    assert chore._place is not None, "a walk for the one that has expired meanwhile"
+    assert waits(events) == []
 
 
 def test_a_process_that_came_back_and_goes_again_is_walked_for_again(site, connection):
     know(connection, EXPIRED, -1)
-    chore = Rescue(all_in=0.0)
+    chore = Rescue(all_in=0.0, heard=TTL)
     run_out(chore, site)
     beat(connection, None)
     ids = running(connection, EXPIRED)
@@ -243,7 +420,7 @@ def test_a_job_that_is_being_completed_is_left_to_its_completion_and_looked_at_a
     kept, free = running(connection, EXPIRED, 2)
     other.execute("begin")
     other.run("job_complete", [kept], [token(EXPIRED, 1)])
-    chore = Rescue(all_in=0.0)
+    chore = Rescue(all_in=0.0, heard=TTL)
 
     assert run_out(chore, site) == 1
     other.execute("rollback")
@@ -294,7 +471,7 @@ MEANWHILE = [complete, rescue_and_claim, retry, beat]
 def test_what_happens_to_a_job_between_the_look_and_the_rescue_stands(site, connection, happens, attempts):
     know(connection, EXPIRED, -1)
     (job_id,) = running(connection, EXPIRED, max_attempts=attempts)
-    chore = Rescue(all_in=0.0)
+    chore = Rescue(all_in=0.0, heard=TTL)
     chore.run(site)
     chore._walk(site)
     assert [row[0] for row in chore._stranded] == [job_id]
@@ -330,7 +507,7 @@ def test_what_happens_to_a_job_while_the_rescue_is_under_way_stands(site, connec
 def test_a_leader_that_was_frozen_between_the_look_and_the_rescue_changes_nothing(site, connection):
     know(connection, EXPIRED, -1)
     ids = running(connection, EXPIRED, 3)
-    chore = Rescue(all_in=0.0)
+    chore = Rescue(all_in=0.0, heard=TTL)
     chore.run(site)
     chore._walk(site)
     take_over(connection, site.fence)
@@ -359,10 +536,10 @@ def test_a_row_that_a_trigger_refuses_is_set_aside_and_the_others_are_rescued(si
         "if tg_op = 'DELETE' then return old; end if; return new; end $$"
     )
     connection.execute("create trigger refuse before update or delete on fastq.job for each row execute function public.refuse()")
-    chore = Rescue(all_in=0.0)
+    chore = Rescue(all_in=0.0, heard=TTL)
 
     assert run_out(chore, site) == 101
-    assert [event.fields["id"] for event in events if event.name == "chore.row_skipped"] == [ids[41], last[1]]
+    assert sorted(event.fields["id"] for event in events if event.name == "chore.row_skipped") == [ids[41], last[1]]
     running(connection, UNKNOWN, 1, since=TTL * 2, queue="other")
     chore._all_at = 0.0
     assert run_out(chore, site) == 1
@@ -373,7 +550,7 @@ def test_a_window_that_takes_too_long_to_read_shrinks(database, connection, even
     add(connection, 60_000)
     site = site_on(database)
     site.connection.execute("set statement_timeout = '4ms'")
-    chore = Rescue(all_in=0.0)
+    chore = Rescue(all_in=0.0, heard=TTL)
     for _ in range(4):
         chore.run(site)
 
@@ -389,4 +566,4 @@ def test_a_backlog_of_a_million_is_walked_through_in_bounded_windows(site, conne
         "update fastq.job set state = 'running', attempt = 1, claim = $1, attempted_at = '2000-01-01' where id % 1000 = 0",
         token(UNKNOWN, 1),
     )
-    assert run_out(Rescue(all_in=0.0), site) == 1_000
+    assert run_out(Rescue(all_in=0.0, heard=TTL), site) == 1_000

@@ -7,6 +7,7 @@ import signal
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -16,10 +17,12 @@ from fastq import embedded
 from fastq.bench.cost import tree
 from fastq.migrate import migrate
 from tests.helpers import wait_for
-from tests.process.conftest import APP, SESSIONS, Jobs, Supervisor
+from tests.process.conftest import APP, SESSIONS, Jobs, Supervisor, supervising
+from tests.proxy import Proxy
 
 pytestmark = pytest.mark.process
 
+EXPIRED = "select bool_and(expires_at < clock_timestamp()) from fastq.process"
 ROLES = ("producer", "completer", "registrar", "listener", "elector", "maintainer")
 
 
@@ -173,3 +176,28 @@ def test_a_server_that_freezes_is_noticed_and_work_goes_on_when_it_thaws(own_ser
     jobs.wait_until_none_is_left(30)
     check(jobs, ids)
     assert supervisor.stop()[0] == 0
+
+
+def test_an_outage_longer_than_the_time_to_live_costs_no_running_job_though_a_host_comes_back_late(jobs, tmp_path):
+    settings = {"process_ttl": "2.1", "beat_interval": "1", "lease_ttl": "1", "queues": "default=1"}
+    with ExitStack() as stack:
+        wires = [stack.enter_context(Proxy(jobs.url)) for _ in range(2)]
+        start = stack.enter_context(supervising(jobs, tmp_path))
+        first, late = (start(database_url=wire.url, **settings) for wire in wires)
+        ids = jobs.add_all("patient", [{"seconds": 7}] * 2, max_attempts=1)
+        jobs.wait_until_told("start", times=2)
+
+        for wire in wires:
+            wire.black_hole()
+        wait_for(lambda: jobs.execute(EXPIRED) == [(True,)], 10.0, "all processes to expire")
+        terms = first.said.count("term.started lease=leader:default")
+        wires[0].restore()
+        first.wait_until_it_says("term.started lease=leader:default", times=terms + 1)
+        first.wait_until_it_says("rescue.waits")  # it has looked
+        time.sleep(0.5)  # and would have rescued; a third of the time that it waits
+        wires[1].restore()
+        jobs.wait_until_none_is_left()
+
+        assert {(jobs.fate(id_).state, jobs.fate(id_).attempt) for id_ in ids} == {("completed", 1)}
+        assert "jobs.rescued" not in first.said + late.said
+        assert [supervisor.stop()[0] for supervisor in (first, late)] == [0, 0]
