@@ -61,6 +61,8 @@ class Lane:
                 self._resting.remove(gate)
             except ValueError:
                 gate.acquire()  # woken already: take it, or the next rest would end at once
+                if self.inbox:
+                    self.wake()  # the chain goes on through us, as it does below
             return
         if self.hungry:
             self.hungry = False
