@@ -2,7 +2,8 @@
 --       Jobs in $5 were executing: their attempt counts, the last attempt ends them, and one of them may have caused the death. Those
 --       that were executing in an earlier death too are suspects; if there are none, all become so. A single suspect is discarded after
 --       $6 crashes. Several are never: they come back apart, at random times, so that the one that kills is alone some day, and its
---       neighbours live. The others had not started, or had ended and were not written yet: they are not charged.
+--       neighbours live. The others had not started, or had ended and were not written yet: they are not charged. What was to be
+--       cancelled ends as cancelled, whatever else would end it.
 -- called by: supervisor, when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text).
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows.
@@ -41,11 +42,11 @@ with lost as (
 ), ended as (
     delete from fastq.job using judged
     where job.id = judged.id and (ends or cancelled)
-    returning job.*, judged.ends, judged.blamed
+    returning job.*, judged.blamed
 ), archived as (
     insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
         queue, kind, args, tags, errors)
-    select id, created_at, attempted_at, now(), (case when ends then 'discarded' else 'cancelled' end)::fastq.state,
+    select id, created_at, attempted_at, now(), (case when cancel_requested then 'cancelled' else 'discarded' end)::fastq.state,
         priority, attempt, max_attempts, crashes + blamed::int, queue, kind, args, tags,
         coalesce(errors, '[]') || jsonb_build_array($9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
     from ended

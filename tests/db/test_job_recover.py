@@ -101,8 +101,9 @@ def test_a_job_that_was_executing_its_last_attempt_does_not_get_another(connecti
     assert [living(connection, job_id)["attempt"] for job_id in jobs[1:]] == [1, 1], "those that were not may still"
 
 
-def test_a_job_whose_cancellation_was_asked_for_ends_cancelled(connection, jobs):
-    connection.execute("update fastq.job set cancel_requested = true")
+@pytest.mark.parametrize("max_attempts", [1, 25])
+def test_a_job_whose_cancellation_was_asked_for_ends_cancelled(connection, jobs, max_attempts):
+    connection.execute("update fastq.job set cancel_requested = true, max_attempts = $1", max_attempts)
 
     assert recover(connection, jobs) == (0, 3)
     assert {archived(connection, job_id)["state"] for job_id in jobs} == {"cancelled"}
