@@ -1,7 +1,6 @@
 """An application whose jobs end in ways that nobody expects: in threads (kind `odd`) and on the event loop (kind `async_odd`)."""
 
 import functools
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 import msgspec
@@ -9,7 +8,6 @@ import msgspec
 from fastq import Args, Job, Registry, Worker
 
 registry = Registry()
-TENANT: ContextVar[str] = ContextVar("TENANT")
 
 
 class Mute(Exception):
@@ -97,18 +95,3 @@ class ForgottenWorker(Worker[Forgotten]):
 
     def work(self, job: Job[Forgotten]) -> str:
         return "done"
-
-
-@dataclass
-class Tenant(Args, kind="tenant"):
-    """Tells the tenant that it finds and leaves its own."""
-
-    name: str
-
-
-@registry.register
-class TenantWorker(Worker[Tenant]):
-    async def work(self, job: Job[Tenant]) -> str:
-        found = TENANT.get("nobody")
-        TENANT.set(job.args.name)
-        return found
