@@ -12,7 +12,9 @@ worker process maps it. Everything is a 64-bit integer, written whole, so a read
         one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none)
         and mode             and the timeout of that job
 
-The ring holds more ids than may be claimed and not yet completed, so every job that is not in a slot is in the ring.
+Every job that is claimed and whose completion is not written is in a slot or in the ring, also one that ran long, has ended
+and waits in the outbox. The producer, who alone writes the ring, sees to it: before others can push the id of a job that
+still executes out of the ring, it puts it in again (`claimed`), so that executors do nothing for it. See RING_TIMES.
 The turn of a queue is a byte-range lock on the file: the kernel frees it when its holder dies. It deliberately holds no
 pointer, no length that somebody trusts without a bound, and nothing that must survive the supervisor.
 """
@@ -46,10 +48,21 @@ SESSIONS = range(8, 12)  # producer, completer, and two to spare
 DESK_WORDS = 16
 
 # Words of a lane, before its slots and its ring.
-HEAD = 0
+HEAD, CARRIED = range(2)
 LANE_WORDS = 8
 
 MODES = 2  # executor threads, event loop
+
+RING_TIMES = 2
+"""Size of a ring, in jobs that may be claimed and unwritten (U; four batches). Behind a job that has ended, and was put in anew
+while it executed, come at most: a batch until then (CARRY_SHARE), U that are unwritten too, and those that were in the inbox
+behind it when it began: another batch and one for each executor. Inbox and outbox keep the order, so there are no others."""
+
+RING_CARRIES = 8
+"""Room in a ring for ids put in again, in slots: so often do the executing ones come again while all of the above pass."""
+
+CARRY_SHARE = 4
+"""The part of U after which the ids of the slots are put in again: a batch, the most that one claim brings."""
 
 
 class Board:
@@ -57,9 +70,9 @@ class Board:
 
     def __init__(self, fd: int, concurrency: Sequence[int], processes: int, ring: int) -> None:
         self.fd = fd  # never closed while mapped: closing any descriptor of the file would drop this process's locks
-        self.ring = ring
+        self.ring = ring  # jobs of a process that may be claimed and unwritten
         self.concurrency = list(concurrency)
-        self._lane_words = [LANE_WORDS + 2 * slots + ring for slots in self.concurrency]
+        self._lane_words = [LANE_WORDS + 2 * slots + _ring_words(ring, slots) for slots in self.concurrency]
         self._desk_words = DESK_WORDS + MODES * sum(self._lane_words)
         self._desks_at = CURSOR_WORDS * len(self.concurrency)
         size = 8 * (self._desks_at + self._desk_words * processes)
@@ -127,15 +140,23 @@ class LaneBoard:
         self._head = words[:LANE_WORDS]
         self.slots = words[LANE_WORDS : LANE_WORDS + slots]
         self.limits = words[LANE_WORDS + slots : LANE_WORDS + 2 * slots]  # timeout in ns by slot, 0: none
-        self._ring = words[LANE_WORDS + 2 * slots : LANE_WORDS + 2 * slots + ring]
-        self._size = ring
+        self._size = _ring_words(ring, slots)
+        self._ring = words[LANE_WORDS + 2 * slots : LANE_WORDS + 2 * slots + self._size]
+        self._carry_after = ring // CARRY_SHARE
 
     def limit(self, slot: int, timeout: float | None) -> None:
         """Note the timeout of the jobs that a slot executes from now on."""
         self.limits[slot] = int((timeout or 0.0) * 1e9)
 
     def claimed(self, ids: array[int]) -> None:
-        """Add ids; there are never more at once than the ring holds."""
+        """Add ids, never more at once than may be unwritten; before them, when it is time, those that execute."""
+        head = self._head
+        if head[HEAD] + len(ids) - head[CARRIED] > self._carry_after:
+            self._put(array("q", [word for word in self.slots if word]))
+            head[CARRIED] = head[HEAD]
+        self._put(ids)
+
+    def _put(self, ids: array[int]) -> None:
         head = self._head[HEAD]
         at = head % self._size
         first = min(len(ids), self._size - at)
@@ -151,3 +172,7 @@ class LaneBoard:
         ring = (self._ring[position % self._size] for position in range(head - held, head))
         executing = {word for word in self.slots if word}
         return list({*ring, *executing}), executing
+
+
+def _ring_words(ring: int, slots: int) -> int:
+    return RING_TIMES * ring + RING_CARRIES * slots
