@@ -1,10 +1,14 @@
-"""What concerns no domain alone: rows of processes, queues and items that say nothing any more."""
+"""What concerns no domain alone: rows of processes, queues, leases and items that say nothing any more."""
+
+import threading
+import time
 
 import pytest
 
 from fastq.chores.processes import EXPIRED, Processes
-from fastq.chores.queues import INTERVAL, UNUSED, Queues
-from tests.db.jobs import add
+from fastq.chores.queues import INTERVAL, UNHELD, UNUSED, Queues
+from fastq.lease import Fence, acquire, release, renew
+from tests.db.jobs import CHANNEL, add, session
 from tests.db.leases import run_out, site_on
 
 
@@ -84,7 +88,7 @@ def test_queues_are_forgotten_by_the_batch(site, connection, monkeypatch):
         name_queue(connection, f"unused{number}")
     chore = Queues()
 
-    chore.run(site)
+    assert chore.run(site) > 0
     assert site.changed == 3
     run_out(chore, site)
     assert queues(connection) == []
@@ -110,3 +114,118 @@ def test_items_of_the_guard_are_kept_for_their_days_and_deleted_by_windows(site,
     assert run_out(chore, site) == 34
     assert connection.execute("select distinct name from fastq.once") == [("paid",)]
     assert chore.run(site) <= INTERVAL
+
+
+# Leases
+
+DAY = 86_400.0
+LONG = 2 * UNHELD
+
+
+def hold(connection, name, since, until, holder="somebody"):
+    """Make a lease that was taken and runs out so many seconds ago; without a holder it was released then."""
+    connection.execute(
+        "insert into fastq.lease (name, holder, term, acquired_at, expires_at) "
+        "select $1, $4, (extract(epoch from t - make_interval(secs => $2)) * 1e6)::bigint, t - make_interval(secs => $2), "
+        "case when $4 = '' then '-infinity' else t - make_interval(secs => $3) end from clock_timestamp() as t",
+        name,
+        float(since),
+        float(until),
+        holder,
+    )
+
+
+def leases(connection):
+    return [name for (name,) in connection.execute("select name from fastq.lease where name <> 'leader:default' order by name")]
+
+
+@pytest.mark.lease("L48")
+def test_leases_that_nobody_has_held_for_a_week_are_deleted_with_their_chores_notes(site, connection):
+    for prefix in ("user", "singleton", "leader"):
+        hold(connection, f"{prefix}:gone", LONG + DAY, LONG)
+        hold(connection, f"{prefix}:lately", LONG + DAY, UNHELD - DAY)
+        hold(connection, f"{prefix}:now", LONG + DAY, -60.0)
+    hold(connection, "strange", LONG + DAY, LONG)
+    for name in ("leader:gone", "leader:lately", "schema"):
+        connection.run("chore_note", name, 1, ["prune"], [0.0], [0.1], [1], [0], [0], [None])
+
+    assert run_out(Queues(), site) == 3
+
+    left = [f"{prefix}:{how}" for prefix in ("leader", "singleton", "user") for how in ("lately", "now")]
+    assert sorted(leases(connection)) == sorted([*left, "schema", "strange"])
+    assert connection.execute("select lease from fastq.chore order by 1") == [("leader:lately",), ("schema",)]
+
+
+def test_a_lease_that_was_held_for_weeks_and_released_now_stays_for_a_week(site, connection):
+    hold(connection, "user:import", LONG, 0.0, holder="")
+
+    assert run_out(Queues(), site) == 0
+    earlier = "update fastq.lease set expires_at = expires_at - make_interval(secs => $1) where name = 'user:import'"
+    connection.execute(earlier, UNHELD - 60.0)
+    assert run_out(Queues(), site) == 0, "a minute is missing"
+    connection.execute(earlier, 120.0)
+    assert run_out(Queues(), site) == 1
+    assert "user:import" not in leases(connection)
+
+
+def test_a_lease_whose_term_is_not_behind_the_clock_stays(site, connection):
+    hold(connection, "user:ahead", -3_600.0, LONG)  # the clock was set back since
+    hold(connection, "user:close", UNHELD - 60.0, LONG)
+
+    assert run_out(Queues(), site) == 0
+    assert {"user:ahead", "user:close"} <= set(leases(connection))
+
+
+def test_a_lease_that_somebody_has_locked_is_left_alone(site, connection, other):
+    for name in ("user:taken", "user:written_under", "user:free"):
+        hold(connection, name, LONG + DAY, LONG)
+    other.execute("begin")
+    term = acquire(other, "user:taken", "another", 600.0).term
+    other.execute("select from fastq.lease where name = 'user:written_under' for key share")  # what a fenced statement does
+
+    assert run_out(Queues(), site) == 1
+    other.execute("commit")
+    assert leases(connection) == ["schema", "user:taken", "user:written_under"]
+    assert renew(connection, [Fence("user:taken", "another", term)], 600.0, 5.0) == {"user:taken": False}
+
+
+def test_leases_are_looked_at_by_the_window(site, connection, monkeypatch):
+    monkeypatch.setattr("fastq.chores.queues.LEASES", 3)
+    for number in range(20):
+        hold(connection, f"user:{number}", LONG + DAY, LONG if number % 3 else -60.0)
+    note(connection, 2, 31, "z")
+
+    assert run_out(Queues(), site) == 13 + 2
+    assert leases(connection) == sorted(["schema", *(f"user:{number}" for number in range(0, 20, 3))])
+
+
+@pytest.mark.lease("L01", "L05")
+def test_while_leases_are_forgotten_nobody_loses_one_and_terms_grow(database, site, monkeypatch):
+    monkeypatch.setattr("fastq.chores.queues.UNHELD", 0.0)  # whatever is free goes
+    over, failures, got, forgotten = time.monotonic() + 1.0, [], [], 0
+
+    def use(number):
+        connection, last, names = session(database), {}, ("user:a", "user:b", f"user:{number}")
+        while time.monotonic() < over:
+            for name in names:
+                fence = Fence(name, f"holder {number}", acquire(connection, name, f"holder {number}", 60.0).term)
+                if fence.term is None:
+                    continue
+                got.append((name, fence.term))
+                if name not in renew(connection, [fence], 60.0, 5.0) or fence.term <= last.get(name, 0):
+                    failures.append((fence, last))
+                last[name] = fence.term
+                release(connection, fence, CHANNEL)
+        connection.close()
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    while time.monotonic() < over:
+        forgotten += run_out(Queues(), site)
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert len(got) == len(set(got)), "a term was given twice"
+    assert min(len(got), forgotten) > 20
