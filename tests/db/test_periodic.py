@@ -326,7 +326,7 @@ def test_definitions_that_differ_are_told_once_per_change(connection, site, even
 @pytest.mark.lease("L20", "L33")
 def test_a_stale_term_enqueues_nothing_notes_nothing_and_deletes_nothing(connection, site, monkeypatch):
     define(connection, report=Every(1))
-    connection.execute("insert into fastq.periodic_tick values ('report', $1, 1)", LONG_AGO)
+    connection.execute("insert into fastq.periodic_tick values ('report', $1::timestamptz - interval '1 s', 1)", LONG_AGO)
     pending(connection, "report", LONG_AGO)
     take_over(connection, site.fence)
 
