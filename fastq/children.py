@@ -6,6 +6,8 @@ and the supervisor may own threads and connections because it never forks itself
 
 Of multiprocess only the start of a process is used: never its queues, pipes or pickled messages. What a child is told
 is a `Seat`, sent once, by us, to our own fork server. A child's death is seen as the end of a pipe (its sentinel).
+
+A start waits for the fork server, which may be importing the app for as long as it likes: `interrupt` ends that wait.
 """
 
 from __future__ import annotations
@@ -115,6 +117,8 @@ class Nursery:
         self._app_dir = app_dir
         self._url = url
         self._board = board
+        self._starting = False  # written by the main thread; read by the handler of its signals
+        self._interrupted = False  # the other way round; each writes its own before it reads the other's, so one sees it
         self._context = multiprocess.get_context("forkserver")
         self._context.set_forkserver_preload(["fastq.nursery"])
 
@@ -139,16 +143,45 @@ class Nursery:
         )
         process = self._context.Process(target=main, args=(seat,), name=f"fastq-{place}")
         try:
+            self._starting = True
+            if self._interrupted:
+                raise InterruptedError("told to end before the fork server was asked")
             process.start()
-        except (OSError, EOFError):  # the fork server has just died; the next start makes another
+        except (OSError, EOFError):  # the fork server has just died, and the next start makes another; or `interrupt` was called
             for fd in (control_write, wake_write):
                 os.close(fd)
             raise
         finally:
+            self._starting = False
             os.close(control_read)
             os.close(wake_read)
         return Child(process, seat, control_write, wake_write)
 
-    def close(self) -> None:
-        """End the fork server; the children must have ended."""
-        forkserver._forkserver._stop()  # noqa: SLF001 - multiprocess has no public way; without it the server outlives us by a moment
+    def interrupt(self) -> None:
+        """Have `start` raise an InterruptedError instead of waiting, now and from now on. Called by the handler of a signal."""
+        self._interrupted = True
+        if self._starting:
+            self._starting = False
+            raise InterruptedError("told to end while the fork server was being waited for")
+
+    @property
+    def pid(self) -> int | None:
+        """Return the pid of the fork server; None if there is none. It is ours until `ended` has reaped it."""
+        pid: int | None = _server._forkserver_pid  # noqa: SLF001 - see _server
+        return pid
+
+    def dismiss(self) -> None:
+        """Ask the fork server to end; the children must have ended."""
+        if self.pid is not None:
+            os.close(_server._forkserver_alive_fd)  # noqa: SLF001 - see _server
+
+    def ended(self) -> bool:
+        """Tell whether the fork server has ended, and reap it."""
+        pid = self.pid
+        if pid is not None and os.waitpid(pid, os.WNOHANG)[0]:
+            _server._forkserver_pid = None  # noqa: SLF001 - see _server
+        return self.pid is None
+
+
+_server = forkserver._forkserver  # noqa: SLF001 - for the reason given here
+"""The state of multiprocess's fork server. It has no public way to its end, and the private one waits for it without a limit."""

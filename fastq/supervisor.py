@@ -11,7 +11,9 @@ A child that recycles leaves its desk and keeps its other jobs, which may take h
 second desk. Should that one recycle too, the first is told to stop, since a place has two desks: so a host never has more than
 twice its processes, and is never without one that claims for longer than a stop takes.
 
-Signals: the first SIGTERM or SIGINT stops in order, the second kills within a second. Handlers only write a byte.
+Signals: the first SIGTERM or SIGINT stops in order, the second kills within a second. Handlers only write a byte, but the second
+also ends a wait for the fork server: it is the only thing that the loop waits for, and it may be importing the app or hang.
+Whatever has not ended in time is killed, the fork server last, since with it all its children die and their last words are lost.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import os
 import selectors
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
@@ -51,6 +54,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 KILL_TIMEOUT = 0.6
 """Seconds between asking children to leave at once and SIGKILL; with LAST_WORDS the end comes within a second."""
+
+REAP_TIMEOUT = 0.05
+"""Seconds from SIGKILL to the children until the fork server gets it, which tells of their ends within milliseconds or hangs."""
 
 LAST_WORDS = 0.3
 """Seconds that the threads that talk to the database get after a second signal."""
@@ -83,6 +89,8 @@ class Supervisor:
         self._pauses: dict[int, float] = {}
         self._failure: str | None = None
         self._signals = 0
+        self._heard = 0  # signals that the handler has seen; `_signals` counts those acted on
+        self._killed = False  # the children were, at `_kill_at`
         self._kill_at: float | None = None
         self._app = app
 
@@ -113,10 +121,11 @@ class Supervisor:
         return [*self._children.values(), *self._leaving.values()]
 
     def _signalled(self, number: int, _: object) -> None:
-        try:
+        self._heard += 1
+        with suppress(BlockingIOError):
             os.write(self._signal_pipe, bytes([number]))
-        except BlockingIOError:
-            return
+        if self._heard > 1:
+            self._nursery.interrupt()
 
     def _spawn(self) -> None:
         """Fill the empty places whose pause is over."""
@@ -137,6 +146,7 @@ class Supervisor:
                 except (OSError, EOFError) as error:
                     emit("process.not_started", level=logging.WARNING, place=place + 1, error=repr(error))
                     self._respawn_at[place] = now + FIRST_PAUSE
+                    self._registrar.recover(number, desk, 0, "was not started")
                     return
                 self._children[place] = child
                 self._registrar.add(child.number, child.pid)
@@ -147,6 +157,8 @@ class Supervisor:
         """Wait for a signal, a death or the tick, and act."""
         if timeout is None:
             timeout = 0.02 if self._respawn_at and not self._signals else TICK
+            if self._kill_at is not None:
+                timeout = max(0.0, min(timeout, self._kill_at - time.monotonic()))
         for key, _ in self._selector.select(timeout):
             if key.data == "signal":
                 for _number in os.read(signal_read, 64):
@@ -154,21 +166,27 @@ class Supervisor:
             else:
                 self._buried(key.data)
         now = time.monotonic()
+        self._kill_overdue(now)
+        self._cut_overdue(now)
+        for child in list(self._children.values()):
+            desk = self._board.desk(child.desk)
+            if desk[words.TICKED] and not desk[words.PROCESS]:  # it was at its desk and has left it
+                self._succeed(child, now)
+
+    def _kill_overdue(self, now: float) -> None:
+        """Kill who has not ended in time, and who cannot because a job of it holds the interpreter lock."""
         if self._kill_at is not None and now >= self._kill_at:
             for child in self._everybody():
                 self._kill(child, "did not stop in time")
-            self._kill_at = now + KILL_TIMEOUT
-        self._cut_overdue(now)
+            if self._killed:
+                self._kill_nursery()
+            self._killed, self._kill_at = True, now + REAP_TIMEOUT
         for child in self._everybody():
             if self._board.overdue(child.desk, time.monotonic_ns(), int((self._config.timeout_grace + BEYOND_GRACE) * 1e9)):
                 self._kill(child, "a job held the interpreter lock beyond its timeout")
             elif child.kill_at is not None and now >= child.kill_at:
                 self._kill(child, "did not stop in time")
                 child.kill_at = now + KILL_TIMEOUT
-        for child in list(self._children.values()):
-            desk = self._board.desk(child.desk)
-            if desk[words.TICKED] and not desk[words.PROCESS]:  # it was at its desk and has left it
-                self._succeed(child, now)
 
     def _succeed(self, child: Child, now: float) -> None:
         """Give the place of a child that recycles to another, once the one before it has gone."""
@@ -186,6 +204,10 @@ class Supervisor:
     def _kill(self, child: Child, reason: str) -> None:
         emit("process.killed", level=logging.WARNING, pid=child.pid, reason=reason)
         child.kill(reason)
+
+    def _kill_nursery(self) -> None:
+        if not self._nursery.ended() and (pid := self._nursery.pid) is not None:
+            os.kill(pid, signal.SIGKILL)
 
     def _cut_overdue(self, now: float) -> None:
         """Free a thread of ours from a statement that Postgres, or the network, does not answer."""
@@ -270,11 +292,13 @@ class Supervisor:
         self._maintainer.stop()
         self._listener.stop()
         self._registrar.stop()
-        self._nursery.close()
+        self._nursery.dismiss()
         began, signals = time.monotonic(), self._signals
-        while not (self._registrar.ended and self._maintainer.ended):
+        while not (threads_ended := self._registrar.ended and self._maintainer.ended) or not self._nursery.ended():
             if time.monotonic() - began > (LAST_WORDS if self._signals > 1 else END_TIMEOUT):
-                self._failure = self._failure or "the database did not answer: the jobs of dead processes are not given back"
+                if not threads_ended:
+                    self._failure = self._failure or "the database did not answer: the jobs of dead processes are not given back"
+                self._kill_nursery()
                 break
             self._wait(signal_read, 0.01)
             if self._signals != signals:

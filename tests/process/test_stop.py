@@ -105,6 +105,31 @@ def test_a_second_signal_ends_everything_within_a_second(supervise, jobs, heard)
         assert (fate.state, fate.attempt, fate.crashes) == ("available", 0, 0)
 
 
+def test_a_second_signal_does_not_wait_for_the_import_of_the_app(supervise, jobs):
+    supervisor = supervise("tests.process.slow:registry", ready=False)
+    wait_for(lambda: "fastq: fork server" in map(title, supervisor.descendants), 10, "the fork server")
+
+    supervisor.send(signal.SIGINT)
+    code, took = supervisor.stop()
+
+    assert code in {0, 1}
+    assert took < 1.0, supervisor.said
+
+
+def test_a_second_signal_does_not_wait_for_a_fork_server_that_hangs(supervise, jobs):
+    supervisor = supervise()
+    id_ = jobs.add("nap", seconds=30)
+    jobs.wait_until_told("start", id_)
+    os.kill(supervisor.nursery, signal.SIGSTOP)
+    supervisor.send(signal.SIGINT)
+
+    code, took = supervisor.stop()
+
+    assert code in {0, 1}
+    assert took < 1.0 + 0.3, supervisor.said  # all three deadlines of the end are used up
+    assert (jobs.fate(id_).state, jobs.fate(id_).attempt, jobs.fate(id_).crashes) == ("available", 0, 0)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_whole_process_group_stops_in_order(supervise, jobs, number):
     supervisor = supervise(procs=2)
