@@ -51,7 +51,8 @@ class Completer:
         self.stopping = False  # written by the main thread: end when the outbox is empty
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
         self._ending = threading.Event()
-        self.unwritten = 0  # completions that could not be written before the end
+        self.unwritten = 0  # completions that could not be written
+        self._refused: Job[Any] | None = None  # whose outcome was refused last; the thread's own
         self._config = config
         self._connect = connect
         self._on_completed = on_completed
@@ -106,14 +107,18 @@ class Completer:
                 del parts[0]
 
     def _bisect(self, jobs: list[Job[Any]], error: BaseException) -> None:
-        """Write the halves apart; a single job that is refused fails with the reason instead."""
+        """Write the halves apart; a single job that is refused fails with the reason, and stays ours if that is refused too."""
         if len(jobs) > 1:
             self._write(jobs[: len(jobs) // 2])
             self._write(jobs[len(jobs) // 2 :])
             return
         job = jobs[0]
         emit("completion.refused", level=logging.ERROR, id=job.id, kind=job.kind, error=db.first_line(error))
-        job.outcome = outcome.failed(job, f"the outcome could not be stored: {db.first_line(error)}")
+        if job is self._refused:  # a trigger of yours lets it neither succeed nor fail: it runs again after our end
+            self.unwritten += 1
+            emit("completions.unwritten", level=logging.ERROR, count=1, error=db.first_line(error))
+            return
+        self._refused, job.outcome = job, outcome.failed(job, f"the outcome could not be stored: {db.first_line(error)}")
         self._write(jobs)
 
     def _parts(self, jobs: list[Job[Any]]) -> list[tuple[Callable[[list[Job[Any]]], None], list[Job[Any]]]]:

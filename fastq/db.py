@@ -324,7 +324,7 @@ def serialization_failed(error: BaseException) -> bool:
 def refused_data(error: BaseException) -> bool:
     """Tell whether Postgres refused a value of the statement, so that the same statement without that row may pass."""
     state = getattr(error, "sqlstate", None) or ""
-    return state[:2] in {"21", "22", "23"} or state == "54000"
+    return state[:2] in {"21", "22", "23"} or state in {"54000", "P0001"}  # the last: a trigger's `raise exception`
 
 
 def undefined_schema(error: BaseException) -> bool:

@@ -117,3 +117,22 @@ def test_an_unarchived_job_that_failed_for_good_is_kept_with_its_errors(connecti
 
     assert complete([job]) == ["job.discarded"]
     assert archived(connection, job.id)["errors"][0]["error"] == "boom"
+
+
+def test_a_row_that_a_trigger_refuses_for_good_holds_up_no_other_and_stays_ours(database, connection):
+    connection.execute(
+        "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$"
+    )
+    connection.execute(
+        "create trigger refuse before insert on fastq.job_archive for each row when (new.priority = 2) execute function refuse()"
+    )
+    add(connection, kind="kept", priority=2, max_attempts=1)
+    jobs = claimed(connection, "kept", "kept")
+    completer = Completer(Config(), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
+    completer._write(jobs)
+    completer._drop_connection()
+
+    assert [job.priority for job in jobs] == [2, 1, 1]
+    assert completer.unwritten == 1
+    assert [archived(connection, job.id)["state"] for job in jobs[1:]] == ["completed", "completed"]
+    assert living(connection, jobs[0].id)["state"] == "running"
