@@ -5,9 +5,15 @@ run it at once. One transaction per partition, under an advisory lock of the sch
 begins with `hold`: what the caller gives to make sure, until the end of the transaction, that it may do this.
 
 Invariant: who completes jobs never waits for this module longer than LOCK_TIMEOUT and the work of one transaction. So a
-partition is made beside the archive and then attached (that takes a weak lock on the archive; `create table ... partition
-of` a strong one), and what cannot be locked in time is left for the next run: a day without a partition is stored in the
-default one, a day too old is merely kept longer. Rows of a day that the default partition holds move to the new partition.
+partition is made beside the archive and then attached (that takes a weak lock on the archive unless the day has begun;
+`create table ... partition of` a strong one), and what cannot be locked in time is left for the next run: a day without a
+partition is stored in the default one, a day too old is merely kept longer. Rows of a day that the default partition holds
+move to the new partition.
+
+Attaching a day locks the default partition and reads all of it. So one that has grown large (nobody led for days, or nobody
+who may) is first set aside whole as job_archive_rest, with an empty one in its place, which takes as long as a drop. Its
+rows come back by the block, each to its day, and are not in the archive until then; it goes when it is empty. A check
+constraint that spares the reading would refuse completions if its maker died before the day began.
 
 It deliberately does not detach concurrently: Postgres refuses that as long as there is a default partition.
 """
@@ -17,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import re
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from fastq import db
@@ -30,6 +36,15 @@ if TYPE_CHECKING:
 LOCK_TIMEOUT = "200ms"
 """How long completions may queue up behind a lock that this module waits for; a fifth of the time between two polls."""
 
+STALL = "1s"
+"""How long a statement may keep the default partition locked at most; ten times what LARGE asks for."""
+
+LARGE = 8 * 2**20
+"""Bytes, with everything, up to which the default partition may be read and a day's rows be moved at once: some 0.1 s."""
+
+BLOCKS = 128
+"""Pages of what was set aside that come back at once, a megabyte: some 7,000 small rows, 50 ms."""
+
 LOCK_NOT_AVAILABLE = "55P03"
 NAME = re.compile(r"job_archive_(\d{4})(\d\d)(\d\d)")
 
@@ -39,17 +54,90 @@ SETTINGS = "fillfactor = 100, autovacuum_vacuum_insert_scale_factor = 1, autovac
 
 def ensure_partitions(connection: Connection, days_ahead: int = 3, hold: Callable[[], None] = lambda: None) -> list[str]:
     """Make the partitions of today and the days to come that are missing; return the names of the new ones."""
-    [(today,)] = connection.execute("select (clock_timestamp() at time zone 'UTC')::date")
+    today = _today(connection)
     days = [today + timedelta(days=number) for number in range(days_ahead + 1)]
     missing = [day for day in days if name_of(day) not in set(partitions(connection))]
-    return [name_of(day) for day in missing if _ensure(connection, day, hold)]
+    if missing and _size(connection, "job_archive_default", "total_relation") > LARGE:
+        _set_default_aside(connection, hold)
+    return _each(connection, [name_of(day) for day in missing], lambda name: _ensure(connection, name, hold))
 
 
 def drop_old_partitions(connection: Connection, keep_days: int, hold: Callable[[], None] = lambda: None) -> list[str]:
     """Drop the partitions of days that ended more than `keep_days` whole days ago; return their names."""
-    [(today,)] = connection.execute("select (clock_timestamp() at time zone 'UTC')::date")
+    today = _today(connection)
     oldest = name_of(today - timedelta(days=keep_days))  # names sort as the days do
-    return [name for name in partitions(connection) if name < oldest and _drop(connection, name, hold)]
+    names = [name for name in partitions(connection) if name < oldest]
+    return _each(connection, names, lambda name: _drop(connection, name, hold))
+
+
+def bring_back(
+    connection: Connection, keep_days: int, block: int, blocks: int, hold: Callable[[], None] = lambda: None
+) -> int | None:
+    """Move so many pages of what was set aside, from this one on, to their days; return the next page, None at the end."""
+    pages = _size(connection, "job_archive_rest", "relation") // 8192
+    if pages < 0:
+        return None
+    today = _today(connection)
+    kept = f"finalized_at >= '{today - timedelta(days=keep_days)} 00:00:00+00'"
+    place = f"ctid >= '({block},0)' and ctid < '({block + blocks},0)'"
+    found = f"select distinct (finalized_at at time zone 'UTC')::date from fastq.job_archive_rest where {place} and {kept}"  # noqa: S608
+    days = connection.execute(db.in_schema(found, connection.schema))
+    missing = sorted({name_of(day) for (day,) in days} - set(partitions(connection)))
+    _each(connection, missing, lambda name: _ensure(connection, name, hold))
+    moved = (
+        f"with moved as (delete from fastq.job_archive_rest where {place} returning *) "  # noqa: S608
+        f"insert into fastq.job_archive select * from moved where {kept}"
+    )
+    with _transaction(connection, hold) as succeeded:
+        connection.execute(db.in_schema(moved, connection.schema))
+        succeeded.append("moved")
+    if not succeeded or block + blocks < pages:
+        return block + blocks if succeeded else block
+    with _transaction(connection, hold):
+        [(left,)] = connection.execute(db.in_schema("select exists (select from fastq.job_archive_rest)", connection.schema))
+        if not left:
+            connection.execute(db.in_schema("drop table fastq.job_archive_rest", connection.schema))
+    return 0  # to see that it is gone
+
+
+def _each(connection: Connection, names: list[str], change: Callable[[str], bool]) -> list[str]:
+    """Change one after the other, though one fails; return the names of those that changed, or raise the first failure."""
+    changed, failures = [], []
+    for name in names:
+        try:
+            if change(name):
+                changed.append(name)
+        except db.Error as error:
+            if not connection.usable:
+                raise
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    return changed
+
+
+def _size(connection: Connection, table: str, what: str) -> int:
+    """Return the bytes of a table ('relation'), or with all that belongs to it ('total_relation'); -8192 if there is none."""
+    named = f'"{connection.schema}".{table}'
+    [(size,)] = connection.execute(f"select coalesce(pg_{what}_size(to_regclass($1::text)), -8192)", named)
+    return int(size)
+
+
+def _set_default_aside(connection: Connection, hold: Callable[[], None]) -> None:
+    """Put an empty default partition in the place of the present one, unless there is one aside already."""
+    with _transaction(connection, hold):
+        if _size(connection, "job_archive_rest", "relation") < 0:
+            owner = "select quote_ident(pg_get_userbyid(relowner)) from pg_class where oid = $1::text::regclass"
+            [(owner,)] = connection.execute(owner, f'"{connection.schema}".job_archive')
+            for text in (
+                "lock table only fastq.job_archive in access exclusive mode",
+                "alter table fastq.job_archive detach partition fastq.job_archive_default",
+                "alter table fastq.job_archive_default rename to job_archive_rest",
+                "create table fastq.job_archive_default (like fastq.job_archive including all)",
+                f"alter table fastq.job_archive_default owner to {owner}",  # another member of that role may lead next
+                "alter table fastq.job_archive attach partition fastq.job_archive_default default",
+            ):
+                connection.execute(db.in_schema(text, connection.schema))
 
 
 def partitions(connection: Connection) -> list[str]:
@@ -62,23 +150,32 @@ def partitions(connection: Connection) -> list[str]:
     return sorted(name for (name,) in rows if NAME.fullmatch(name))
 
 
+def _today(connection: Connection) -> date:
+    [(today,)] = connection.execute("select (clock_timestamp() at time zone 'UTC')::date")
+    assert isinstance(today, date)
+    return today
+
+
 def name_of(day: date) -> str:
     """Return the name of a day's partition."""
     return f"job_archive_{day:%Y%m%d}"
 
 
-def _ensure(connection: Connection, day: date, hold: Callable[[], None]) -> bool:
+def _ensure(connection: Connection, name: str, hold: Callable[[], None]) -> bool:
     """Make and attach a day's partition; False if it is there already or a lock did not come in time."""
-    name = name_of(day)
+    day = datetime.strptime(name, "job_archive_%Y%m%d").date()  # noqa: DTZ007 - a day of UTC
     low, high = f"'{day} 00:00:00+00'", f"'{day + timedelta(days=1)} 00:00:00+00'"
     taken = f"delete from fastq.job_archive_default where finalized_at >= {low} and finalized_at < {high} returning *"  # noqa: S608
     with _transaction(connection, hold) as succeeded:
         if name not in partitions(connection):
             for text in (
-                # The order of the locks is that of an insert: the archive, then its default partition.
-                "lock table only fastq.job_archive in share update exclusive mode",
+                # The order of the locks is that of an insert: the archive, then its default partition. Who inserts into a day
+                # that has begun must wait for the first: if he waited for the default partition, with his row's way to it
+                # chosen, Postgres would refuse the row.
+                f"lock table only fastq.job_archive in share {'update' if day > _today(connection) else 'row'} exclusive mode",
                 f"create table if not exists fastq.{name} (like fastq.job_archive including all) with ({SETTINGS})",
                 "lock table fastq.job_archive_default in access exclusive mode",
+                f"set local statement_timeout = '{STALL}'",
                 f"with moved as ({taken}) insert into fastq.{name} select * from moved",  # noqa: S608
                 f"alter table fastq.job_archive attach partition fastq.{name} for values from ({low}) to ({high})",
             ):

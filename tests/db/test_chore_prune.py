@@ -13,6 +13,7 @@ from fastq.events import subscribe
 from fastq.lease import acquire
 from fastq.partitions import ensure_partitions, name_of, partitions
 from tests.db.leases import run_out, site_on, take_over
+from tests.db.test_plans import explain, nodes
 from tests.helpers import wait_for
 
 FINISH = """
@@ -324,6 +325,8 @@ def test_a_leader_that_freezes_in_a_transaction_loses_it_before_its_lease(lead_w
 
     def freeze(name, *params):
         answer = write(name, *params)
+        if name != "lease_hold":
+            return answer  # a transaction of its own
         wait_for(lambda: connection.execute(gone, backend)[0][0], 2.0, "the end of the frozen session")
         return answer
 
@@ -334,3 +337,48 @@ def test_a_leader_that_freezes_in_a_transaction_loses_it_before_its_lease(lead_w
     assert partitions(connection) == []
     connection.execute("update fastq.lease set expires_at = clock_timestamp() - interval '1 ms'")
     assert acquire(connection, site.fence.name, "another", 10.0).term > site.fence.term
+
+
+def test_old_days_go_and_the_default_partition_is_pruned_though_a_day_cannot_be_made(lead_with, connection):
+    old = make_day(connection, 12)
+    finish(connection, 9, 5)
+    today = name_of(datetime.now(UTC).date())
+    connection.execute(f"create table fastq.{today} (id bigint)")
+
+    with pytest.raises(db.Error):
+        Partitions().run(lead_with(""))
+
+    names = partitions(connection)
+    assert old not in names
+    assert len(names) == 3, "the days ahead"
+    assert kept(connection) == {}
+
+
+def test_a_large_default_partition_comes_back_by_the_batch_run_after_run(lead_with, connection, monkeypatch):
+    monkeypatch.setattr("fastq.partitions.LARGE", 0)
+    monkeypatch.setattr("fastq.partitions.BLOCKS", 2)
+    finish(connection, 0, 1_000, queue="a")
+    finish(connection, 1, 1_000)
+
+    assert run_out(Partitions(), lead_with("")) == 4
+    assert kept(connection) == {("a", "completed"): 1_000, ("default", "completed"): 1_000}
+    assert connection.execute("select count(*) from fastq.job_archive_default") == [(0,)]
+
+
+def test_pruning_the_default_partition_reads_its_block_ranges(lead_with, connection):
+    finish(connection, 1, 50_000)
+    connection.execute("select brin_summarize_new_values('fastq.job_archive_default_id_finalized_at_idx')")
+    site = lead_with("")
+    write, plans = site.write, []
+
+    def explained(name, *params):
+        if name == "archive_prune_default":
+            plans.append(explain(site.connection, name, (*site.fence, *params))["Plan"])
+        return write(name, *params)
+
+    site.write = explained
+    Partitions().run(site)
+
+    (plan,) = plans
+    assert "job_archive_default_id_finalized_at_idx" in {node.get("Index Name") for node in nodes(plan)}
+    assert "Seq Scan" not in {node["Node Type"] for node in nodes(plan) if node.get("Relation Name") == "job_archive_default"}

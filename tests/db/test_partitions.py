@@ -1,6 +1,8 @@
 """The archive's partitions: one per day, made ahead, dropped when old, whoever else is at it."""
 
+import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +10,7 @@ import psycopg
 import pytest
 
 from fastq import db
-from fastq.partitions import drop_old_partitions, ensure_partitions, name_of, partitions
+from fastq.partitions import bring_back, drop_old_partitions, ensure_partitions, name_of, partitions
 from tests.helpers import execute
 
 FINISH = """
@@ -122,3 +124,104 @@ def test_partitions_live_in_the_schema_that_is_configured(empty_database):
         assert connection.execute("select to_regclass($1::text) is null", f"other.{name}") == [(False,)]
     finally:
         connection.close()
+
+
+def test_a_day_that_cannot_be_made_keeps_no_other_day_from_being_made(connection):
+    connection.execute(f"create table fastq.{name_of(today())} (id bigint)")
+
+    with pytest.raises(db.Error):
+        ensure_partitions(connection, days_ahead=3)
+
+    assert partitions(connection) == [name_of(today() + timedelta(days=number)) for number in (1, 2, 3)]
+
+
+def bring_all_back(connection, keep_days=7, blocks=128):
+    """Bring back what was set aside; return in how many steps."""
+    block, steps = 0, 0
+    while (block := bring_back(connection, keep_days, block, blocks)) is not None:
+        steps += 1
+        assert steps < 100
+    return steps
+
+
+def test_a_large_default_partition_is_set_aside_and_its_rows_come_back_to_their_days_by_the_batch(
+    connection, database, monkeypatch
+):
+    monkeypatch.setattr("fastq.partitions.LARGE", 8192)
+    days = [today() - timedelta(days=number) for number in (0, 1, 2, 20)]
+    for day in days:
+        execute(database, FINISH, day, 200)
+
+    assert len(ensure_partitions(connection, days_ahead=3)) == 4
+    assert where_rows_are(database) == {}
+    execute(database, FINISH, today(), 1)
+    steps = bring_all_back(connection, blocks=2)
+
+    expected = {f"fastq.{name_of(day)}": 200 for day in days[:3]}
+    assert where_rows_are(database) == {**expected, f"fastq.{name_of(today())}": 201}, "what is too old does not come back"
+    assert steps > 4
+    assert execute(database, "select to_regclass('fastq.job_archive_rest') is null") == [(True,)]
+
+
+def test_while_a_large_default_partition_gets_its_days_no_completion_waits_for_it_to_be_read(connection, database):
+    execute(database, FINISH, today() - timedelta(hours=1), 150_000)
+    took, stop = [], threading.Event()
+
+    def complete():
+        with psycopg.connect(database, autocommit=True) as completer:
+            while not stop.is_set():
+                began = time.monotonic()
+                completer.execute(FINISH, [datetime.now(UTC), 1])
+                took.append(time.monotonic() - began)
+
+    with ThreadPoolExecutor(4) as threads:
+        completers = [threads.submit(complete) for _ in range(4)]
+        try:
+            made = ensure_partitions(connection, days_ahead=3)
+            bring_all_back(connection)
+        finally:
+            stop.set()
+
+    print(f"the longest of {len(took)} completions took {max(took) * 1000:.0f} ms")
+    assert len(made) == 4
+    assert [completer.result() for completer in completers] == [None] * 4, "none was refused"
+    assert max(took) < 0.5
+    assert where_rows_are(database)[f"fastq.{name_of(today())}"] >= len(took)
+
+
+def test_no_completion_is_refused_while_the_partition_of_today_is_made(connection, database):
+    stop = threading.Event()
+
+    def complete():
+        with psycopg.connect(database, autocommit=True) as completer:
+            while not stop.is_set():
+                completer.execute(FINISH, [datetime.now(UTC), 1])
+
+    with ThreadPoolExecutor(4) as threads:
+        completers = [threads.submit(complete) for _ in range(4)]
+        try:
+            for _ in range(20):
+                ensure_partitions(connection, days_ahead=0)
+                connection.execute(f"drop table fastq.{name_of(today())}")
+        finally:
+            stop.set()
+    assert [completer.result() for completer in completers] == [None] * 4
+
+
+def test_a_new_default_partition_belongs_to_the_owner_of_the_archive(connection, database, monkeypatch):
+    monkeypatch.setattr("fastq.partitions.LARGE", 0)
+    role = f"fastq_archivist_{os.getpid()}"
+    connection.execute(f"create role {role}")
+    try:
+        connection.execute(f"grant all on schema fastq to {role}")
+        connection.execute(f"alter table fastq.job_archive owner to {role}")
+        execute(database, FINISH, today(), 1)
+
+        ensure_partitions(connection, days_ahead=0)
+
+        owner = "select tableowner from pg_tables where schemaname = 'fastq' and tablename = 'job_archive_default'"
+        assert connection.execute(owner) == [(role,)]
+    finally:
+        connection.execute(f"reassign owned by {role} to current_user")
+        connection.execute(f"drop owned by {role}")
+        connection.execute(f"drop role {role}")
