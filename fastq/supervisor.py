@@ -103,9 +103,12 @@ class Supervisor:
         old = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
         setproctitle(f"fastq: supervisor {self._app}")  # whoever sees this may send signals
         try:
+            # All threads but this one block the signals: one that came to them would not end a wait of this one.
+            unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, old)
             self._registrar.start()
             self._listener.start()
             self._maintainer.start()
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
             while self._everybody() or not self._signals:
                 self._spawn()
                 self._wait(read)
