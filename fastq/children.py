@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import os
 import select
+import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 import multiprocess
@@ -60,6 +62,9 @@ class Child:
         self._process = process
         self._control = control
         self._wake = wake
+        self._order = ""  # that has not gone yet
+        self._closed = False  # under the lock: another thread must not write to a number that is somebody else's by now
+        self._lock = threading.Lock()
 
     @property
     def pid(self) -> int:
@@ -73,24 +78,42 @@ class Child:
 
     def wake(self) -> None:
         """Make its producer look."""
-        try:
-            os.write(self._wake, b"!")
-        except OSError:
-            return  # full of wake-ups, or the child has ended
+        with self._lock, suppress(OSError):  # full of wake-ups, or the child has ended
+            if not self._closed:
+                os.write(self._wake, b"!")
 
-    def tell(self, line: str) -> None:
-        """Send a line to its main thread."""
-        try:
-            os.write(self._control, line.encode() + b"\n")
-        except OSError:
-            return  # it has ended; its sentinel tells
+    def tell(self, line: str) -> bool:
+        """Send a line to its main thread if its pipe has room; tell whether that is done with. Any thread may call this.
+
+        It never waits, so that a child that is deaf holds up nobody. A line goes whole or not at all.
+        """
+        data = line.encode() + b"\n"
+        if len(data) > select.PIPE_BUF:
+            return False
+        with self._lock:
+            if self._closed:
+                return True
+            try:
+                os.write(self._control, data)
+            except BlockingIOError:
+                return False
+            except OSError:
+                return True  # it has ended; its sentinel tells
+        return True
 
     def hint(self, line: str) -> None:
-        """Send a line that may as well be lost, unless it would have to wait: anybody may cause any number of them."""
-        poller = select.poll()
-        poller.register(self._control, select.POLLOUT)
-        if poller.poll(0):
-            self.tell(line)
+        """Send a line that may as well be lost: anybody may cause any number of them."""
+        self.tell(line)
+
+    def order(self, word: str) -> None:
+        """Tell it to `stop` or to `kill` itself; if there is no room now, `remind` does. The main thread alone calls these."""
+        self._order = word
+        self.remind()
+
+    def remind(self) -> None:
+        """Send the last order if it has not gone yet."""
+        if self._order and self.tell(self._order):
+            self._order = ""
 
     def kill(self, reason: str) -> None:
         """End it at once, for this reason. Its pid is ours until it was reaped, so nobody else can be hit."""
@@ -102,8 +125,10 @@ class Child:
         """Collect the exit code after its end and close what we held for it."""
         self._process.join(1.0)
         code = self._process.exitcode
-        for fd in (self._control, self._wake):
-            os.close(fd)
+        with self._lock:
+            self._closed = True
+            for fd in (self._control, self._wake):
+                os.close(fd)
         self._process.close()
         return -9 if code is None else int(code)
 
@@ -126,7 +151,8 @@ class Nursery:
         """Fork a worker process and seat it; an OSError or EOFError says that the fork server could not."""
         control_read, control_write = os.pipe()
         wake_read, wake_write = os.pipe()
-        os.set_blocking(wake_write, False)
+        for fd in (control_write, wake_write):
+            os.set_blocking(fd, False)
         seat = Seat(
             number=number,
             place=place,

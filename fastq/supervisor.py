@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import selectors
 import signal
 import time
@@ -66,6 +67,9 @@ END_TIMEOUT = 5.0
 
 STOP_MARGIN = 15.0
 """Seconds beyond the jobs' own time that a stopping child gets: cancelling, handing back, writing completions."""
+
+CANCELS = select.PIPE_BUF // 20 - 1
+"""Ids in a line to a child, of 19 digits and a space: a pipe takes lines of up to PIPE_BUF bytes whole or not at all."""
 
 TICK = 0.5
 """Seconds between looks at what no descriptor tells: overdue children, pauses that have ended."""
@@ -171,6 +175,8 @@ class Supervisor:
         now = time.monotonic()
         self._kill_overdue(now)
         self._cut_overdue(now)
+        for child in self._everybody():
+            child.remind()
         for child in list(self._children.values()):
             desk = self._board.desk(child.desk)
             if desk[words.TICKED] and not desk[words.PROCESS]:  # it was at its desk and has left it
@@ -201,7 +207,7 @@ class Supervisor:
             del self._children[child.place]
             self._respawn_at[child.place] = now
         elif before.kill_at is None:
-            before.tell("stop")
+            before.order("stop")
             before.kill_at = now + self._config.shutdown_timeout + STOP_MARGIN
 
     def _kill(self, child: Child, reason: str) -> None:
@@ -266,7 +272,7 @@ class Supervisor:
 
     def _stop_children(self, word: str) -> None:
         for child in self._everybody():
-            child.tell(word)
+            child.order(word)
 
     def _wake(self, hint: str) -> None:
         """Make producers look: a notification came. Called by the listener's thread."""
@@ -285,10 +291,11 @@ class Supervisor:
             child.wake()
 
     def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
-        """Tell children which of their jobs were cancelled. Called by the registrar's thread."""
+        """Tell children which of their jobs were cancelled, after each beat anew. Called by the registrar's thread."""
         for child in self._everybody():
-            if ids := ids_by_number.get(child.number):
-                child.tell(f"cancel {' '.join(map(str, ids))}")
+            ids = ids_by_number.get(child.number, [])
+            for at in range(0, len(ids), CANCELS):
+                child.tell(f"cancel {' '.join(map(str, ids[at : at + CANCELS]))}")
 
     def _end(self, signal_read: int) -> int:
         """End the threads; they are daemons, so what does not end in time, because the database is away, is left."""

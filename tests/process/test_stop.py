@@ -85,6 +85,35 @@ def test_a_job_can_be_cancelled_while_its_process_stops(supervise, jobs):
     assert took < 3.0
 
 
+def test_a_process_that_does_not_listen_holds_up_neither_the_beat_nor_the_stop(supervise, jobs):
+    supervisor = supervise(beat_interval=0.1)
+    (worker,) = supervisor.workers
+    ((number,),) = jobs.execute("select id from fastq.process where pid = %s", worker)
+
+    def expiry():
+        return jobs.execute("select expires_at from fastq.process where id = %s", number)
+
+    os.kill(worker, signal.SIGSTOP)
+    jobs.execute(  # more than its pipe holds
+        """insert into fastq.job (id, kind, queue, state, attempt, claim, cancel_requested, scheduled_at)
+        overriding system value
+        select 100000000000000000 + number, 'nap', 'default', 'running', 1, %s::bigint << 32, true, now()
+        from generate_series(1, 5000) as number""",
+        number,
+    )
+    for _ in range(5):
+        last = expiry()
+        wait_for(lambda last=last: expiry() != last, 2, "the next beat")
+    supervisor.send(signal.SIGTERM)
+    supervisor.wait_until_it_says("supervisor.stops", timeout=2)
+    os.kill(worker, signal.SIGCONT)
+
+    code, took = supervisor.wait()
+
+    assert code == 0
+    assert took < 3.0
+
+
 @pytest.mark.parametrize("heard", [False, True])
 def test_a_second_signal_ends_everything_within_a_second(supervise, jobs, heard):
     supervisor = supervise(procs=2)
