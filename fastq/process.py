@@ -145,6 +145,7 @@ class Process:
         self.seat, self.config = seat, config
         registry = app.load(seat.target, seat.app_dir)
         workers = registry.workers
+        self._works = bool(workers)  # an app of singletons alone leaves jobs to those that know them
         concurrency = config.concurrency
         self.board = Board(seat.board_fd, list(concurrency.values()), desk_count(config), ring_size(config))
         self.desk = self.board.desk(seat.desk)
@@ -189,7 +190,8 @@ class Process:
             executor.thread.start()
         if self.loop:
             self.loop.thread.start()
-        self.producer.thread.start()
+        if self._works:
+            self.producer.thread.start()
         self.singletons.start()
         return self._watch()
 

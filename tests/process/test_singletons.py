@@ -20,7 +20,9 @@ BUSY = 0.5  # s; what a machine that runs other tests too may add
 
 
 def start(supervise, **settings):
-    return supervise(APP, **({"lease_ttl": TTL, "shutdown_timeout": 1} | settings))
+    supervisor = supervise(APP, ready=False, **({"lease_ttl": TTL, "shutdown_timeout": 1} | settings))
+    wait_for(lambda: len(supervisor.workers) == supervisor.procs, 20, "the worker processes")  # they claim nothing: no producer
+    return supervisor
 
 
 def lines(jobs, what, name=NAME):
@@ -42,6 +44,18 @@ def alone(jobs, name=NAME):
     """Tell whether no two processes acted between each other: the terms never go back."""
     acted = [line.id for line in lines(jobs, "acted", name)]
     return acted == sorted(acted)
+
+
+def test_an_app_without_workers_leaves_jobs_to_those_that_know_them(supervise, jobs):
+    id_ = jobs.add("nap")
+    supervisor = start(supervise, poll_interval=0.1)
+    wait_for_lines(jobs, "acted", 50)
+
+    assert supervisor.sessions("producer") == 0
+    assert jobs.execute("select state::text, attempt, scheduled_at from fastq.job where id = %s", id_) == [("available", 0, None)]
+    supervise()
+    jobs.wait_for(id_, "completed")
+    assert supervisor.stop()[0] == 0
 
 
 @pytest.mark.lease("L01")
