@@ -55,8 +55,8 @@ RELEASE_TIMEOUTS = (1.0, 2.0, 3.0)
 """Seconds for each attempt to release: River's figures. After that the lease runs out by itself."""
 
 SHORTEST_LOOK = 1.0
-"""Seconds that a look may take at least, with its connection: the last one of `acquire` falls on its timeout, and fails only if
-the database does not answer."""
+"""Seconds that a look may take at least, with its connection: the last one of `acquire` falls on its timeout, and a lease with a
+short ttl is to be had over a slow way too."""
 
 MAX_NAME = 180
 """Bytes of a user's name; the table allows 200, with the prefix."""
@@ -178,18 +178,18 @@ class Lease:
 
     def try_acquire(self) -> bool:
         """Take the lease if it is to be had now; False as well when it is ours already (renewing is `renew`)."""
-        return self._try(Watch(), self._patience())[0]
+        return self._try(Watch(), self._config.statement_timeout)[0]
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Wait for the lease; False if it was not to be had within `timeout` seconds."""
         watch, give_up = Watch(), math.inf if timeout is None else boottime() + timeout
         while True:
-            acquired, pause = self._try(watch, min(self._patience(), max(give_up - boottime(), SHORTEST_LOOK)))
+            acquired, pause = self._try(watch, min(self._config.statement_timeout, give_up - boottime()))
             if acquired:
                 return True
             if boottime() + pause >= give_up:
                 time.sleep(max(0.0, give_up - boottime()))
-                return self._try(watch, SHORTEST_LOOK)[0]
+                return self._try(watch, 0.0)[0]
             time.sleep(min(pause, self._config.poll_interval))
 
     def renew(self) -> bool:
@@ -254,15 +254,12 @@ class Lease:
         """Free it."""
         self.close()
 
-    def _patience(self) -> float:
-        """Return the seconds that a look may take: an answer that comes later would leave little of the ttl."""
-        return min(self._config.statement_timeout, self.ttl * RENEW_AT)
-
     def _try(self, watch: Watch, seconds: float) -> tuple[bool, float]:
-        until = boottime() + seconds
+        until = boottime() + max(seconds, SHORTEST_LOOK)
         with self._session(until) as connection:
             sent = boottime()
-            answer = acquire(connection, f"user:{self.name}", identity(), self.ttl, None, watch.stale(), _left(until))
+            within = min(self.ttl * RENEW_AT, _left(until))  # an answer that comes later would leave little of the ttl
+            answer = acquire(connection, f"user:{self.name}", identity(), self.ttl, None, watch.stale(), within)
         if answer.term is None:
             return False, watch.note(answer)
         self._fence = Fence(f"user:{self.name}", identity(), answer.term)

@@ -723,6 +723,14 @@ def test_connecting_counts_too(proxy, make):
 
 
 @pytest.mark.lease("L29")
+def test_a_short_ttl_leaves_time_to_connect_over_a_slow_way(proxy, make):
+    proxy.late = 0.12
+    mine = make(url=proxy.url, ttl=0.5)
+    assert mine.try_acquire()
+    proxy.late = 0.0
+
+
+@pytest.mark.lease("L29")
 def test_a_long_ttl_does_not_make_a_statement_wait_longer_than_others_do(proxy, make):
     mine = make(url=proxy.url, ttl=3600.0, config=None)
     mine._config = replace(mine._config, statement_timeout=0.5)
