@@ -1,8 +1,8 @@
 """Start worker processes, and know when one has ended: the door to fork.
 
-Used by the supervisor's main thread alone. Processes come from a fork server (`multiprocess`): a clean interpreter without a
-thread or a connection that has imported the app and frozen its objects (`gc.freeze`), so that children share its pages,
-and the supervisor may own threads and connections because it never forks itself.
+Used by the supervisor's main thread; `tell`, `hint` and `wake` also by its listener and registrar. Processes come from a fork
+server (`multiprocess`): a clean interpreter without a thread or a connection that has imported the app and frozen its objects
+(`gc.freeze`), so that children share its pages, and the supervisor may own threads and connections because it never forks itself.
 
 Of multiprocess only the start of a process is used: never its queues, pipes or pickled messages. What a child is told
 is a `Seat`, sent once, by us, to our own fork server. A child's death is seen as the end of a pipe (its sentinel).
@@ -57,6 +57,7 @@ class Child:
         self.place = seat.place
         self.desk = seat.desk
         self.started_at = time.monotonic()
+        self.left_at: float | None = None  # monotonic time at which it was first seen away from its desk; the supervisor's
         self.kill_at: float | None = None  # monotonic time; written by the supervisor when it has told this one alone to stop
         self.killed_because = ""  # written by the supervisor
         self._process = process

@@ -7,7 +7,7 @@ Ends:
     stop         stop claiming; hand back what has not started; let running jobs and singletons end until
                  FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write what has completed; exit 0
     kill         hand everything back at once, exit within a second
-    recycle      a thread had to be given up: leave the desk, so that the supervisor seats a successor beside us at once, and
+    recycle      a thread had to be given up: leave the desk, so that the supervisor seats a successor beside us soon, and
                  stop as above, but wait for the other jobs however long they have, unless told to stop; exit RECYCLED
     alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
                  or the next supervisor gives our jobs back, and nothing of ours may run beside theirs.
@@ -260,6 +260,8 @@ class Process:
                 feed.threads.stop(feed.threads.concurrency)
         self._hand_back(waiting)
         self._await_jobs()
+        if self._failed.is_set():
+            return BROKEN
         if self._working():
             self.watchdog.cancel_all()
             self._end_by = time.monotonic() + CANCEL_GRACE
@@ -282,8 +284,8 @@ class Process:
 
     def _await_jobs(self) -> None:
         """Wait until each job's outcome is in the outbox; until told to stop, as long as their own timeouts let them."""
-        while self._working() and (self._end_by is None or time.monotonic() < self._end_by):
-            self._listen(LISTEN)
+        while self._working() and not self._failed.is_set() and (self._end_by is None or time.monotonic() < self._end_by):
+            self._listen(TICK if self._end_by is None else LISTEN)
             self._tick()
 
     def _working(self) -> bool:

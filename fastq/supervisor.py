@@ -71,6 +71,10 @@ STOP_MARGIN = 15.0
 CANCELS = select.PIPE_BUF // 20 - 1
 """Ids in a line to a child, of 19 digits and a space: a pipe takes lines of up to PIPE_BUF bytes whole or not at all."""
 
+LINGER = 1.0
+"""Seconds that a process that recycles gets to end by itself before the one that leaves before it is told to stop: without other
+jobs it takes milliseconds, and theirs may have hours to go."""
+
 TICK = 0.5
 """Seconds between looks at what no descriptor tells: overdue children, pauses that have ended."""
 
@@ -107,12 +111,14 @@ class Supervisor:
         old = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
         setproctitle(f"fastq: supervisor {self._app}")  # whoever sees this may send signals
         try:
-            # All threads but this one block the signals: one that came to them would not end a wait of this one.
+            # All threads of ours but this one block the signals: one that came to them would not end a wait of this one.
             unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, old)
-            self._registrar.start()
-            self._listener.start()
-            self._maintainer.start()
-            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+            try:
+                self._registrar.start()
+                self._listener.start()
+                self._maintainer.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
             while self._everybody() or not self._signals:
                 self._spawn()
                 self._wait(read)
@@ -200,13 +206,14 @@ class Supervisor:
     def _succeed(self, child: Child, now: float) -> None:
         """Give the place of a child that recycles to another, once the one before it has gone."""
         before = self._leaving.get(child.place)
+        child.left_at = child.left_at or now
         if self._signals or self._failure:
             return
         if before is None:
             self._leaving[child.place] = child
             del self._children[child.place]
             self._respawn_at[child.place] = now
-        elif before.kill_at is None:
+        elif before.kill_at is None and now - child.left_at > LINGER:
             before.order("stop")
             before.kill_at = now + self._config.shutdown_timeout + STOP_MARGIN
 
@@ -246,7 +253,7 @@ class Supervisor:
             hint = "out of memory?" if code == -signal.SIGKILL and not child.killed_because else None
             emit("process.died", level=logging.WARNING, pid=pid, code=code, lived=round(lived, 1), hint=hint)
         if leaving:
-            return  # its successor sits there already
+            return  # a successor sits there, or is about to
         pause = 0.0
         if lived < YOUNG and code != RECYCLED and not worked:  # who has completed a job was killed by it, not by its start
             crashes = self._pauses.get(child.place, 0.0)
