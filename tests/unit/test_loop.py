@@ -89,5 +89,9 @@ def test_slots_that_others_start_see_nothing_of_theirs(run):
     assert run("look", "set", "look") == ["nobody"] * 3
 
 
+def test_a_job_that_cancels_its_task_as_it_ends_does_not_cancel_the_next(run):
+    assert run("cancel the task", "await", "await") == [None, "somebody", "somebody"]
+
+
 def test_a_job_that_cancels_its_task_as_it_ends_keeps_no_slot(run):
     assert run("cancel the task", *["look"] * 2 * YIELD_EVERY) == [None, *["nobody"] * 2 * YIELD_EVERY]
