@@ -58,11 +58,12 @@ class Settings:
         """Return the parameters of a prepared call."""
         return call.parameters(self.config.channel, wake=wake)
 
-    def possible(self, job_id: SupportsIndex) -> bool:
-        """Tell whether a job can have this id, so that the database may be asked; OptionError if it is no id at all."""
+    def number(self, job_id: SupportsIndex) -> int | None:
+        """Return an id as the database wants it; None if no job can have it, OptionError if it is no id at all."""
         if not hasattr(job_id, "__index__"):
             raise OptionError(f"job_id {job_id!r}: expected an integer, as enqueue returns it")
-        return 0 < operator.index(job_id) <= MAX_ID
+        number = int(operator.index(job_id))
+        return number if 0 < number <= MAX_ID else None
 
     def waking(self, names: Iterable[str]) -> tuple[str, tuple[str, str]]:
         """Return the statement that wakes queues, and its parameters."""
@@ -146,10 +147,11 @@ class Client:
 
     def get(self, job_id: int) -> JobDetail | None:
         """Return everything about a job, living or finished; None if there is none, or no longer."""
-        if not self._settings.possible(job_id):
+        number = self._settings.number(job_id)
+        if number is None:
             return None
         for _ in range(ATTEMPTS_TO_FIND):
-            if rows := self._rows("job_show", (job_id,), None):
+            if rows := self._rows("job_show", (number,), None):
                 return detail_of(rows[0])
         return None
 
@@ -188,11 +190,12 @@ class Client:
 
     def _change(self, name: str, job_id: int, conn: object | None) -> str:
         outcome = "missing"
-        if not self._settings.possible(job_id):
+        number = self._settings.number(job_id)
+        if number is None:
             return outcome
         for _ in range(ATTEMPTS_TO_FIND):
             if outcome == "missing":
-                [(_, _, outcome)] = self._rows(name, ([job_id], self.config.channel), conn)
+                [(_, _, outcome)] = self._rows(name, ([number], self.config.channel), conn)
         return outcome
 
     def _copy(

@@ -106,10 +106,11 @@ class AsyncClient:
 
     async def get(self, job_id: int) -> JobDetail | None:
         """Return everything about a job, living or finished; None if there is none, or no longer."""
-        if not self._settings.possible(job_id):
+        number = self._settings.number(job_id)
+        if number is None:
             return None
         for _ in range(ATTEMPTS_TO_FIND):
-            if rows := await self._rows("job_show", (job_id,), None):
+            if rows := await self._rows("job_show", (number,), None):
                 return detail_of(rows[0])
         return None
 
@@ -149,11 +150,12 @@ class AsyncClient:
 
     async def _change(self, name: str, job_id: int, conn: object | None) -> str:
         outcome = "missing"
-        if not self._settings.possible(job_id):
+        number = self._settings.number(job_id)
+        if number is None:
             return outcome
         for _ in range(ATTEMPTS_TO_FIND):
             if outcome == "missing":
-                [(_, _, outcome)] = await self._rows(name, ([job_id], self.config.channel), conn)
+                [(_, _, outcome)] = await self._rows(name, ([number], self.config.channel), conn)
         return outcome
 
     async def _copy(

@@ -234,8 +234,8 @@ def check_url(url: str) -> None:
     try:
         conninfo_to_dict(url)
     except (psycopg.Error, UnicodeError) as error:
-        why = first_line(error)
-        raise ConfigError(f"the database's URL: expected postgresql://USER@HOST/NAME, or name=value pairs; {why}") from error
+        why = first_line(error).split('"', maxsplit=1)[0].rstrip(": ")  # what libpq quotes may be a part of the password
+        raise ConfigError(f"the database's URL: expected postgresql://USER@HOST/NAME, or name=value pairs; {why}") from None
 
 
 def refused_encoding(info: psycopg.ConnectionInfo) -> DatabaseUnavailable | None:

@@ -83,6 +83,15 @@ def test_a_database_of_another_encoding_is_refused_with_what_to_do(latin_databas
 # URLs
 
 
+@pytest.mark.parametrize("url", ["postgresql://u:se%zzcret@h/x", "host=h password='se cret", "host=h password=abc se%cret"])
+def test_a_url_that_cannot_be_read_is_told_without_its_password(url):
+    with pytest.raises(ConfigError, match="expected postgresql://USER@HOST/NAME") as refused:
+        db.check_url(url)
+
+    assert "cret" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
 @pytest.mark.parametrize("pinned", [True, False])
 @pytest.mark.parametrize("url", ["garbage", "postgresql://h/x?sslmoed=require", "postgresql://h/\udcff"])
 def test_a_url_that_cannot_be_read_is_refused_as_a_setting(url, pinned):
