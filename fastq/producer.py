@@ -313,10 +313,10 @@ class Producer:
     def _lost(self, error: BaseException) -> float:
         emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=self._pause)
         connection, self.connection = self.connection, None
-        if connection is not None:
+        if connection is not None:  # else it is an attempt at a new one that has failed, and all has been said
             connection.close()
-        for feed in self._feeds:
-            feed.cursor.distrust()
+            for feed in self._feeds:
+                feed.cursor.distrust()
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         time.sleep(pause)
         return 0.001

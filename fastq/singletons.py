@@ -116,8 +116,8 @@ class Runner:
         notice = Notice(trust)
         with self._lock:
             refused = self._stopping or self.stuck
+            self.candidacy.rest = WITHDRAWN if refused else REST
             if not refused:
-                self.candidacy.rest = REST
                 self._turn = Turn(Singleton(self._name, fence, notice, self.session), notice)
         if refused:
             self._resign(fence)
