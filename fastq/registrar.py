@@ -9,7 +9,8 @@ When a child has died, in this order, each step before the next:
     2. its ids are read from the board, with what was executing; the unanswered claim is looked for
     3. one statement gives the jobs back, and charges an attempt only to those that were executing
     4. its row goes
-Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it.
+Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it. Before each try
+there is a beat: a recovery that is refused (by a user's trigger) or waits for a lock must not make the living look dead.
 """
 
 from __future__ import annotations
@@ -134,7 +135,6 @@ class Registrar:
             try:
                 if self._connection is None:
                     self._connection = db.session(self._config, self._url, "registrar")
-                self._recover_all(self._connection)
                 if not self._numbers:
                     self._take_numbers(self._connection)
                 if self._stopping and not self._dead:
@@ -142,10 +142,14 @@ class Registrar:
                     return
                 self._beat(self._connection)
                 next_beat = time.monotonic() + self._config.beat_interval
+                if self._dead:
+                    self._recover_next(self._connection)
             except (db.Error, DatabaseUnavailable) as error:
                 emit("registrar.waits", level=logging.WARNING, error=db.first_line(error))
                 self._drop()
                 time.sleep(PAUSE)
+                continue
+            if self._dead or self._stopping:
                 continue
             self._wakeup.wait(max(0.0, next_beat - time.monotonic()))
             self._wakeup.clear()
@@ -177,13 +181,15 @@ class Registrar:
         if cancelled:
             self._cancel(cancelled)
 
-    def _recover_all(self, connection: Connection) -> None:
-        while self._dead:
-            number, pid, cause = self._dead[0]
-            evidence = self._evidence[number]
-            self._recover_one(connection, number, pid, cause, evidence)
-            self._dead.popleft()
-            del self._evidence[number]
+    def _recover_next(self, connection: Connection) -> None:
+        number, pid, cause = self._dead[0]
+        try:
+            self._recover_one(connection, number, pid, cause, self._evidence[number])
+        except db.Error:
+            self._dead.rotate(-1)  # it may be this one that cannot be recovered: the others first
+            raise
+        self._dead.popleft()
+        del self._evidence[number]
 
     def _recover_one(self, connection: Connection, number: int, pid: int, cause: str, evidence: dict[str, object]) -> None:
         began = time.monotonic()

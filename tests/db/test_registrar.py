@@ -1,0 +1,61 @@
+"""The registrar: a host goes on beating, and recovers other dead children, while the jobs of one cannot be given back."""
+
+from array import array
+
+import pytest
+
+from fastq.board import Board
+from fastq.registrar import Registrar
+from tests.db.jobs import add, living, token
+from tests.db.leases import configured
+from tests.helpers import wait_for
+
+
+@pytest.fixture
+def board():
+    return Board.make([10], 2, 16)
+
+
+@pytest.fixture
+def registrar(database, board):
+    """Give one at work."""
+    config = configured(process_ttl=3.0, beat_interval=1.0)
+    made = Registrar(config, database, board, lambda _: None)
+    made.start()
+    yield made
+    made.stop()
+    wait_for(lambda: made.ended, what="its end")
+
+
+def numbers(registrar, count):
+    return [wait_for(registrar.take_number, what="a number") for _ in range(count)]
+
+
+def hold(connection, board, desk, number):
+    """Let a process hold a job; return the job's id."""
+    (job_id,) = add(connection, state="running", attempt=1, claim=token(number, 1))
+    board.lane(desk, 0, 0).claimed(array("q", [job_id]))
+    return job_id
+
+
+def test_a_recovery_that_is_refused_keeps_neither_the_beat_nor_other_recoveries(registrar, board, connection):
+    spoilt, dead, alive = numbers(registrar, 3)
+    refused, lost = hold(connection, board, 0, spoilt), hold(connection, board, 1, dead)
+    connection.execute(
+        "create function public.refuse() returns trigger language plpgsql as $$ "
+        f"begin if old.id = {refused} then raise exception 'not this one'; end if; return new; end $$"
+    )
+    connection.execute("create trigger refuse before update on fastq.job for each row execute function public.refuse()")
+
+    registrar.recover(spoilt, 0, 11, "signal 9")
+    registrar.recover(dead, 1, 12, "signal 9")
+    registrar.add(alive, 13)
+
+    known = "select expires_at from fastq.process where id = $1 and pid = 13"
+    [(first,)] = wait_for(lambda: connection.execute(known, alive), what="a beat for the living")
+    wait_for(lambda: connection.execute(known, alive)[0][0] > first, what="another beat")
+    wait_for(lambda: living(connection, lost)["state"] == "available", what="the other recovery")
+    assert living(connection, refused)["state"] == "running"
+
+    connection.execute("drop trigger refuse on fastq.job")
+    wait_for(lambda: living(connection, refused)["state"] == "available", what="the recovery that was refused")
