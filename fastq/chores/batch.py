@@ -125,6 +125,7 @@ class Batch:
     def write(self, rows: Rows, put: Put) -> Rows:
         """Write a batch of the rows; return those that are left."""
         batch, rest = rows[: self.size.now], rows[self.size.now :]
+        self._refused = 0
         try:
             put(batch)
         except db.Error as error:
@@ -150,7 +151,7 @@ class Batch:
 
     def _search(self, batch: Rows, put: Put, error: db.Error) -> Rows:
         """Find the rows that the batch was refused for, and write the others; return what is worth another try."""
-        self._refused, self._passed = 0, False
+        self._passed = False
         turn = random.randrange(len(batch))  # noqa: S311 - next time others come first in their piece
         rows = sorted([*batch[turn:], *batch[:turn]], key=self._group)
         size = -(-len(batch) // PIECES)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from fastq.chores.batch import MAX_ASIDE
+from fastq.chores.batch import MAX_ASIDE, MAX_BAD
 from fastq.chores.promote import BATCH, IDLE, IDLE_POLLING, LOCKED, NAP, Promote
 from fastq.events import subscribe
 from tests.db.jobs import CHANNEL, add, claimed_ids, count, living
@@ -298,6 +298,20 @@ def test_a_single_row_that_takes_too_long_is_set_aside(database, connection, eve
 
     assert run_out(Promote(), site) == 3
     assert [event.fields["id"] for event in events if event.name == "chore.row_skipped"] == ids[1:2]
+    site.connection.close()
+
+
+def test_a_single_row_that_takes_too_long_is_told_of_though_many_were_refused_before(database, connection, events):
+    site = site_on(database, statement_timeout=0.1)
+    refused, (slow,) = add_waiting(connection, MAX_BAD + 1), add_waiting(connection, at="2001-01-01")
+    listed = ", ".join(map(str, refused))
+    refuse(connection, [slow], doing=f"perform pg_sleep(1); end if; if new.id in ({listed}) then raise exception 'not this one'")
+    chore = Promote()
+    chore._batch.size.now = len(refused)
+
+    run_out(chore, site)
+
+    assert [event.fields["id"] for event in events if event.name == "chore.row_skipped"][-1] == slow
     site.connection.close()
 
 
