@@ -28,7 +28,7 @@ def maintain(database):
     started = []
 
     def start(**settings):
-        config = Config(database_url=database, **({"lease_ttl": 2.0, "queues": {"default": 1}} | settings))
+        config = Config(database_url=database, **({"lease_ttl": 2.0, "beat_interval": 0.2, "queues": {"default": 1}} | settings))
         started.append(Maintainer(config, database))
         started[-1].start()
         return started[-1]
