@@ -5,15 +5,16 @@ run it at once. One transaction per partition, under an advisory lock of the sch
 begins with `hold`: what the caller gives to make sure, until the end of the transaction, that it may do this.
 
 Invariant: who completes jobs never waits for this module longer than LOCK_TIMEOUT and the work of one transaction. So a
-partition is made beside the archive and then attached (that takes a weak lock on the archive unless the day has begun;
-`create table ... partition of` a strong one), and what cannot be locked in time is left for the next run: a day without a
+partition is made beside the archive and then attached (that takes a weak lock on the archive unless jobs may end on that day
+now; `create table ... partition of` a strong one), and what cannot be locked in time is left for a later run: a day without a
 partition is stored in the default one, a day too old is merely kept longer. Rows of a day that the default partition holds
 move to the new partition.
 
 Attaching a day locks the default partition and reads all of it. So one that has grown large (nobody led for days, or nobody
 who may) is first set aside whole as job_archive_rest, with an empty one in its place, which takes as long as a drop. Its
-rows come back by the block, each to its day, and are not in the archive until then; it goes when it is empty. A check
-constraint that spares the reading would refuse completions if its maker died before the day began.
+rows come back by the block, each to its day and not before that day has its partition, and are not in the archive until then;
+it goes when it holds nothing that is to be kept. A check constraint that spares the reading would refuse completions if its
+maker died before the day began.
 
 It deliberately does not detach concurrently: Postgres refuses that as long as there is a default partition.
 """
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fastq.db import Connection
+
+    Place = tuple[int, int]  # a page, and a row's number on it
 
 LOCK_TIMEOUT = "200ms"
 """How long completions may queue up behind a lock that this module waits for; a fifth of the time between two polls."""
@@ -57,7 +60,7 @@ def ensure_partitions(connection: Connection, days_ahead: int = 3, hold: Callabl
     today = _today(connection)
     days = [today + timedelta(days=number) for number in range(days_ahead + 1)]
     missing = [day for day in days if name_of(day) not in set(partitions(connection))]
-    if missing and _size(connection, "job_archive_default", "total_relation") > LARGE:
+    if missing and _size(connection, "job_archive_default") > LARGE:
         _set_default_aside(connection, hold)
     return _each(connection, [name_of(day) for day in missing], lambda name: _ensure(connection, name, hold))
 
@@ -70,20 +73,21 @@ def drop_old_partitions(connection: Connection, keep_days: int, hold: Callable[[
     return _each(connection, names, lambda name: _drop(connection, name, hold))
 
 
-def bring_back(
-    connection: Connection, keep_days: int, block: int, blocks: int, hold: Callable[[], None] = lambda: None
-) -> int | None:
-    """Move so many pages of what was set aside, from this one on, to their days; return the next page, None at the end."""
-    pages = _size(connection, "job_archive_rest", "relation") // 8192
-    if pages < 0:
-        return None
-    today = _today(connection)
-    kept = f"finalized_at >= '{today - timedelta(days=keep_days)} 00:00:00+00'"
-    place = f"ctid >= '({block},0)' and ctid < '({block + blocks},0)'"
+def pages_aside(connection: Connection) -> int | None:
+    """Return how many pages are set aside, read or not; None if nothing is."""
+    pages = "select pg_relation_size(to_regclass($1::text)) / current_setting('block_size')::bigint"
+    [(pages,)] = connection.execute(pages, f'"{connection.schema}".job_archive_rest')
+    return None if pages is None else int(pages)
+
+
+def bring_back(connection: Connection, keep_days: int, low: Place, high: Place, hold: Callable[[], None] = lambda: None) -> bool:
+    """Move what was set aside between two places to its days; False, with nothing moved, if a lock did not come in time."""
+    place, kept = _between(low, high), _kept(connection, keep_days)
     found = f"select distinct (finalized_at at time zone 'UTC')::date from fastq.job_archive_rest where {place} and {kept}"  # noqa: S608
     days = connection.execute(db.in_schema(found, connection.schema))
-    missing = sorted({name_of(day) for (day,) in days} - set(partitions(connection)))
-    _each(connection, missing, lambda name: _ensure(connection, name, hold))
+    for name in sorted({name_of(day) for (day,) in days} - set(partitions(connection))):
+        if not _ensure(connection, name, hold) and name not in partitions(connection):
+            return False  # whoever holds the lock holds it for the next day too
     moved = (
         f"with moved as (delete from fastq.job_archive_rest where {place} returning *) "  # noqa: S608
         f"insert into fastq.job_archive select * from moved where {kept}"
@@ -91,13 +95,29 @@ def bring_back(
     with _transaction(connection, hold) as succeeded:
         connection.execute(db.in_schema(moved, connection.schema))
         succeeded.append("moved")
-    if not succeeded or block + blocks < pages:
-        return block + blocks if succeeded else block
-    with _transaction(connection, hold):
-        [(left,)] = connection.execute(db.in_schema("select exists (select from fastq.job_archive_rest)", connection.schema))
-        if not left:
+    return bool(succeeded)
+
+
+def drop_aside(connection: Connection, keep_days: int, hold: Callable[[], None] = lambda: None) -> bool | None:
+    """Drop what was set aside; False if it holds rows that are to be kept, None if a lock did not come in time."""
+    left = f"select exists (select from fastq.job_archive_rest where {_kept(connection, keep_days)})"  # noqa: S608
+    gone = False
+    with _transaction(connection, hold) as succeeded:
+        connection.execute(db.in_schema("lock table fastq.job_archive_rest in access exclusive mode", connection.schema))
+        [(kept,)] = connection.execute(db.in_schema(left, connection.schema))
+        if not kept:
             connection.execute(db.in_schema("drop table fastq.job_archive_rest", connection.schema))
-    return 0  # to see that it is gone
+            gone = True
+        succeeded.append("looked")
+    return gone if succeeded else None
+
+
+def _between(low: Place, high: Place) -> str:
+    return f"ctid >= '({low[0]},{low[1]})' and ctid < '({high[0]},{high[1]})'"
+
+
+def _kept(connection: Connection, keep_days: int) -> str:
+    return f"finalized_at >= '{_today(connection) - timedelta(days=keep_days)} 00:00:00+00'"
 
 
 def _each(connection: Connection, names: list[str], change: Callable[[str], bool]) -> list[str]:
@@ -116,17 +136,17 @@ def _each(connection: Connection, names: list[str], change: Callable[[str], bool
     return changed
 
 
-def _size(connection: Connection, table: str, what: str) -> int:
-    """Return the bytes of a table ('relation'), or with all that belongs to it ('total_relation'); -8192 if there is none."""
+def _size(connection: Connection, table: str) -> int:
+    """Return the bytes of a table with all that belongs to it; 0 if there is none."""
     named = f'"{connection.schema}".{table}'
-    [(size,)] = connection.execute(f"select coalesce(pg_{what}_size(to_regclass($1::text)), -8192)", named)
+    [(size,)] = connection.execute("select coalesce(pg_total_relation_size(to_regclass($1::text)), 0)", named)
     return int(size)
 
 
 def _set_default_aside(connection: Connection, hold: Callable[[], None]) -> None:
     """Put an empty default partition in the place of the present one, unless there is one aside already."""
     with _transaction(connection, hold):
-        if _size(connection, "job_archive_rest", "relation") < 0:
+        if pages_aside(connection) is None:
             owner = "select quote_ident(pg_get_userbyid(relowner)) from pg_class where oid = $1::text::regclass"
             [(owner,)] = connection.execute(owner, f'"{connection.schema}".job_archive')
             for text in (
@@ -165,14 +185,17 @@ def _ensure(connection: Connection, name: str, hold: Callable[[], None]) -> bool
     """Make and attach a day's partition; False if it is there already or a lock did not come in time."""
     day = datetime.strptime(name, "job_archive_%Y%m%d").date()  # noqa: DTZ007 - a day of UTC
     low, high = f"'{day} 00:00:00+00'", f"'{day + timedelta(days=1)} 00:00:00+00'"
+    today = _today(connection)
+    mode = "share row exclusive" if today - timedelta(days=1) <= day <= today else "share update exclusive"
     taken = f"delete from fastq.job_archive_default where finalized_at >= {low} and finalized_at < {high} returning *"  # noqa: S608
     with _transaction(connection, hold) as succeeded:
         if name not in partitions(connection):
             for text in (
-                # The order of the locks is that of an insert: the archive, then its default partition. Who inserts into a day
-                # that has begun must wait for the first: if he waited for the default partition, with his row's way to it
-                # chosen, Postgres would refuse the row.
-                f"lock table only fastq.job_archive in share {'update' if day > _today(connection) else 'row'} exclusive mode",
+                # The order of the locks is that of an insert: the archive, then its default partition. Who inserts into this
+                # day must wait for the first: if he waited for the default partition, with his row's way to it chosen, Postgres
+                # would refuse the row. Jobs end today, and by the clock of a transaction that midnight overtook yesterday;
+                # for the sake of other days nobody need wait.
+                f"lock table only fastq.job_archive in {mode} mode",
                 f"create table if not exists fastq.{name} (like fastq.job_archive including all) with ({SETTINGS})",
                 "lock table fastq.job_archive_default in access exclusive mode",
                 f"set local statement_timeout = '{STALL}'",

@@ -7,6 +7,7 @@ import pytest
 
 from fastq import db
 from fastq.chores.partitions import INTERVAL, Partitions
+from fastq.chores.partitions import REST as REST_OF_PARTITIONS
 from fastq.chores.prune import LONGEST_STEP, NAP, REST, STEP, Prune
 from fastq.errors import LeaseLost
 from fastq.events import subscribe
@@ -362,6 +363,36 @@ def test_a_large_default_partition_comes_back_by_the_batch_run_after_run(lead_wi
 
     assert run_out(Partitions(), lead_with("")) == 4
     assert kept(connection) == {("a", "completed"): 1_000, ("default", "completed"): 1_000}
+    assert connection.execute("select count(*) from fastq.job_archive_default") == [(0,)]
+
+
+def test_while_somebody_reads_the_archive_what_was_set_aside_waits_for_its_days(lead_with, connection, other, monkeypatch):
+    monkeypatch.setattr("fastq.partitions.LARGE", 0)
+    monkeypatch.setattr("fastq.partitions.LOCK_TIMEOUT", "20ms")
+    monkeypatch.setattr("fastq.partitions.BLOCKS", 2)
+    for day in (2, 3, 4):
+        finish(connection, day, 100, first=1_000 * day)
+    site = lead_with("")
+    ensure_partitions(site.connection)
+    aside = "select count(*) from fastq.job_archive_rest"
+    other.execute("begin")
+    other.execute("lock table fastq.job_archive, fastq.job_archive_rest in access share mode")
+    chore = Partitions()
+
+    assert [chore.run(site) for _ in range(3)] == [REST_OF_PARTITIONS] * 3
+    assert connection.execute(aside) == [(300,)]
+    assert kept(connection) == {}
+
+    other.execute("rollback")
+    other.execute("begin")
+    other.execute("lock table fastq.job_archive_rest in access share mode")
+    for _ in range(2):
+        run_out(chore, site)
+        assert connection.execute(aside) == [(0,)]
+    other.execute("rollback")
+    assert chore.run(site) == INTERVAL
+    assert connection.execute("select to_regclass('fastq.job_archive_rest') is null") == [(True,)]
+    assert kept(connection) == {("default", "completed"): 300}
     assert connection.execute("select count(*) from fastq.job_archive_default") == [(0,)]
 
 

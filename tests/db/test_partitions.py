@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from fastq import db
-from fastq.partitions import bring_back, drop_old_partitions, ensure_partitions, name_of, partitions
-from tests.helpers import execute
+from fastq.partitions import bring_back, drop_aside, drop_old_partitions, ensure_partitions, name_of, pages_aside, partitions
+from tests.helpers import execute, wait_for
 
 FINISH = """
 insert into fastq.job_archive (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)
@@ -137,11 +137,11 @@ def test_a_day_that_cannot_be_made_keeps_no_other_day_from_being_made(connection
 
 def bring_all_back(connection, keep_days=7, blocks=128):
     """Bring back what was set aside; return in how many steps."""
-    block, steps = 0, 0
-    while (block := bring_back(connection, keep_days, block, blocks)) is not None:
-        steps += 1
-        assert steps < 100
-    return steps
+    pages = pages_aside(connection)
+    for page in range(0, pages, blocks):
+        assert bring_back(connection, keep_days, (page, 0), (page + blocks, 0))
+    assert drop_aside(connection, keep_days)
+    return -(-pages // blocks)
 
 
 def test_a_large_default_partition_is_set_aside_and_its_rows_come_back_to_their_days_by_the_batch(
@@ -225,3 +225,26 @@ def test_a_new_default_partition_belongs_to_the_owner_of_the_archive(connection,
         connection.execute(f"reassign owned by {role} to current_user")
         connection.execute(f"drop owned by {role}")
         connection.execute(f"drop role {role}")
+
+
+def wait_for_a_lock(connection):
+    """Wait until somebody waits for a lock."""
+    waiting = "select exists (select from pg_locks where not granted and locktype = 'relation')"
+    wait_for(lambda: connection.execute(waiting).fetchone()[0], 2.0, "a session that waits for a lock")
+
+
+def test_jobs_that_end_today_do_not_wait_while_the_partition_of_an_older_day_is_waited_for(connection, database, monkeypatch):
+    monkeypatch.setattr("fastq.partitions.LARGE", 0)
+    monkeypatch.setattr("fastq.partitions.LOCK_TIMEOUT", "600ms")
+    execute(database, FINISH, today() - timedelta(days=3), 10)
+    ensure_partitions(connection, days_ahead=0)
+
+    with psycopg.connect(database) as reader, ThreadPoolExecutor(1) as thread, psycopg.connect(database) as completer:
+        reader.execute("select count(*) from fastq.job_archive")
+        back = thread.submit(bring_back, connection, 7, (0, 0), (1, 0))
+        wait_for_a_lock(reader)
+        completer.execute("set lock_timeout = '300ms'")
+        completer.execute(FINISH, [datetime.now(UTC), 1])
+
+        assert not back.result()
+    assert execute(database, "select count(*) from fastq.job_archive_rest") == [(10,)], "nothing moved"
