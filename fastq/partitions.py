@@ -80,6 +80,12 @@ def pages_aside(connection: Connection) -> int | None:
     return None if pages is None else int(pages)
 
 
+def rows_aside(connection: Connection, page: int) -> list[tuple[int, int]]:
+    """Return the rows of a page that was set aside: their numbers on it, and their ids."""
+    found = f"select (ctid::text::point)[1]::int, id from fastq.job_archive_rest where {_between((page, 0), (page + 1, 0))}"  # noqa: S608
+    return [(int(number), int(row)) for number, row in connection.execute(db.in_schema(found, connection.schema))]
+
+
 def bring_back(connection: Connection, keep_days: int, low: Place, high: Place, hold: Callable[[], None] = lambda: None) -> bool:
     """Move what was set aside between two places to its days; False, with nothing moved, if a lock did not come in time."""
     place, kept = _between(low, high), _kept(connection, keep_days)

@@ -5,7 +5,9 @@ A chore of the schema's leader, around fastq/partitions.py. A day is dropped whe
 in the default partition, where jobs land whose day has none, is deleted by the batch. Each of these is done though another fails.
 
 What partitions.py set aside comes back by some pages a run. When somebody reads the archive for long, so that a lock does not
-come, the chore rests before it tries again: each try may hold up completions for as long as it waits.
+come, the chore rests before it tries again: each try may hold up completions for as long as it waits. Pages that are refused
+because of a row (a user's trigger raises) come back one by one, and such a page row by row; what is refused then stays aside
+until it is as old as a day that is dropped. It is tried again after ANEW, and by the next leader.
 
 DDL cannot carry the fence, so each transaction takes it first and keeps it: nobody else becomes the leader before it has ended.
 Should this process be frozen in between, the server ends the transaction (idle_in_transaction_session_timeout) before
@@ -14,11 +16,12 @@ the lease runs out.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
 from fastq import db, partitions
-from fastq.chores.batch import Size, too_slow
+from fastq.chores.batch import MAX_BAD, Size, row_refused, too_slow
 from fastq.chores.prune import block_ranges
 from fastq.events import emit
 from fastq.retention import Retention
@@ -38,6 +41,9 @@ REST = 30.0
 """Seconds before a lock that did not come in time is tried for again: at partitions.LOCK_TIMEOUT for each of the days to be
 made, completions may wait for some percent of the time. A guess."""
 
+ANEW = 86_400.0
+"""Seconds before what was refused on its way back is tried again: that goes through all pages. A guess."""
+
 NAP = 0.005
 """Seconds between batches, for the others; a guess."""
 
@@ -51,6 +57,10 @@ class Partitions:
         self._size = Size(self.name, BATCH)
         self._pages = Size(self.name, partitions.BLOCKS)
         self._page = 0  # of what was set aside, to go on from
+        self._singly = 0  # page before which they come back one by one, since together they were refused
+        self._refused = 0  # rows of earlier pages that stay, while not all are told
+        self._hopeful = True  # the last page that came back row by row had one that passed
+        self._anew_at = 0.0  # monotonic time from which the pages are gone through again
         self._days_at = 0.0  # monotonic time from which days are dropped and made again
 
     def start(self, site: Site) -> None:
@@ -114,18 +124,22 @@ class Partitions:
 
     def _bring_back(self, site: Site, days: int, hold: Callable[[], None]) -> float:
         """Bring back some pages of what was set aside, or drop it when all are back."""
-        pages = self._pages.now
+        pages = 1 if self._page < self._singly else self._pages.now
         aside = partitions.pages_aside(site.connection)
         if aside is None:
             self._page = 0
             return INTERVAL
+        if self._page == 0:
+            self._singly, self._refused, self._hopeful, self._anew_at = 0, 0, True, time.monotonic() + ANEW
         try:
             if self._page >= aside:
-                gone = partitions.drop_aside(site.connection, days, hold)
-                return REST if gone is None else INTERVAL
+                return self._end_of_pages(site, days, hold)
             if not partitions.bring_back(site.connection, days, (self._page, 0), (self._page + pages, 0), hold):
                 return REST
         except db.Error as error:
+            if row_refused(error) and self._page < aside:
+                self._singly = max(self._singly, self._page + pages)
+                return NAP if pages > 1 else self._bring_rows_back(site, days, hold)
             if not too_slow(error) or pages == 1:
                 raise
             self._pages.shrink(pages, error)
@@ -133,3 +147,36 @@ class Partitions:
         self._pages.succeeded(pages)
         self._page += pages
         return NAP
+
+    def _bring_rows_back(self, site: Site, days: int, hold: Callable[[], None]) -> float:
+        """Bring back a page row by row, tell of those that are refused, and go on behind it."""
+        rows = partitions.rows_aside(site.connection, self._page)
+        passed = 0
+        for tried, (number, row) in enumerate(rows):
+            if not passed and not self._hopeful and tried == MAX_BAD:
+                break  # all are refused, it seems
+            try:
+                if not partitions.bring_back(site.connection, days, (self._page, number), (self._page, number + 1), hold):
+                    return REST
+                passed += 1
+            except db.Error as error:
+                if not row_refused(error):
+                    raise
+                if self._refused + tried - passed < MAX_BAD:
+                    emit("chore.row_skipped", level=logging.WARNING, chore=self.name, id=row, error=db.first_line(error))
+        self._refused += len(rows) - passed
+        self._hopeful = passed > 0
+        self._page += 1
+        return NAP
+
+    def _end_of_pages(self, site: Site, days: int, hold: Callable[[], None]) -> float:
+        """Drop what was set aside, unless something stays, or go through it again."""
+        gone = partitions.drop_aside(site.connection, days, hold)
+        if gone is None:
+            return REST
+        if not gone and self._refused > MAX_BAD:
+            emit("chore.rows_skipped", level=logging.ERROR, chore=self.name, rows=self._refused, error="kept in job_archive_rest")
+            self._refused = 0
+        if gone or time.monotonic() >= self._anew_at:
+            self._page = 0
+        return INTERVAL

@@ -396,6 +396,53 @@ def test_while_somebody_reads_the_archive_what_was_set_aside_waits_for_its_days(
     assert connection.execute("select count(*) from fastq.job_archive_default") == [(0,)]
 
 
+@pytest.mark.parametrize("refused", ["new.id = 105", "new.queue = 'legal'"])
+def test_a_row_that_is_refused_on_its_way_back_keeps_no_other_from_its_day(lead_with, connection, events, monkeypatch, refused):
+    monkeypatch.setattr("fastq.partitions.LARGE", 0)
+    finish(connection, 3, 1_000)
+    finish(connection, 2, 100, queue="legal", first=2_000)
+    site = lead_with("")
+    ensure_partitions(site.connection)
+    connection.execute(
+        "create function public.refuse() returns trigger language plpgsql as $$ "
+        f"begin if {refused} then raise exception 'not this one'; end if; return new; end $$"
+    )
+    connection.execute("create trigger refuse before insert on fastq.job_archive for each row execute function public.refuse()")
+    chore = Partitions()
+    run_out(chore, site)
+
+    aside = connection.execute("select id from fastq.job_archive_rest order by id")
+    assert aside == ([(105,)] if "id" in refused else [(2_000 + number,) for number in range(1, 101)])
+    assert sum(kept(connection).values()) == 1_100 - len(aside)
+    assert connection.execute("select count(*) from fastq.job_archive_default") == [(0,)]
+    told = [event.fields["id"] for event in events if event.name == "chore.row_skipped"]
+    assert told == [row for (row,) in aside[:10]]
+    assert [event.fields["rows"] for event in events if event.name == "chore.rows_skipped"] == ([100] if len(aside) > 1 else [])
+
+    assert [chore.run(site) for _ in range(2)] == [INTERVAL] * 2, "not at once again"
+    connection.execute("drop trigger refuse on fastq.job_archive")
+    chore._anew_at = 0.0
+    run_out(chore, site)
+    run_out(chore, site)
+    assert sum(kept(connection).values()) == 1_100
+    assert connection.execute("select to_regclass('fastq.job_archive_rest') is null") == [(True,)]
+
+
+def test_what_is_refused_on_its_way_back_goes_when_its_day_would(lead_with, connection, monkeypatch):
+    monkeypatch.setattr("fastq.partitions.LARGE", 0)
+    finish(connection, 3, 10)
+    site = lead_with("")
+    ensure_partitions(site.connection)
+    connection.execute("alter table fastq.job_archive add check (id <> 5) not valid")
+    chore = Partitions()
+    run_out(chore, site)
+    assert connection.execute("select id from fastq.job_archive_rest") == [(5,)]
+
+    connection.execute("update fastq.job_archive_rest set finalized_at = now() - interval '9 days'")
+    assert chore.run(site) == INTERVAL
+    assert connection.execute("select to_regclass('fastq.job_archive_rest') is null") == [(True,)]
+
+
 def test_pruning_the_default_partition_reads_its_block_ranges(lead_with, connection):
     finish(connection, 1, 50_000)
     connection.execute("select brin_summarize_new_values('fastq.job_archive_default_id_finalized_at_idx')")
