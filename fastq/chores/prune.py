@@ -2,8 +2,9 @@
 
 A chore of a domain's leader, for its queues; without rules it has nothing to do. For each share of jobs that are kept equally
 long a walk goes through the archive, oldest first, in windows of time: a window is read by the block ranges, what is found in
-it is deleted by its place, and the walk goes on behind it. So it never reads what it has pruned, and reads what stays once
-per term. When it has come to what is not old enough yet it rests, and goes on from there as time passes.
+it is deleted by its place, and the walk goes on behind it. So it never reads what it has pruned. When it has come to what is not
+old enough yet it rests, and goes on from there as time passes. Jobs may come back to days that it has passed (partitions.py: what
+was set aside): so when all walks rest they begin anew if that is a day ago. What stays is thus read once per term and day.
 
 A window is as long as it takes to hold a fraction of LIMIT jobs: it is halved when there are more, or when reading takes too
 long, and doubled when there are few. It is halved as well when it is full of jobs that cannot be deleted, since others may lie
@@ -16,6 +17,7 @@ its partition.
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +43,10 @@ LONGEST_STEP, SHORTEST_STEP = 86_400.0, 1e-6
 
 REST = 60.0
 """Seconds between looks when all walks have come to the present: what is kept for days may stay a minute longer."""
+
+ANEW = 86_400.0
+"""Seconds between the beginnings of the walks, at least: what comes back to days that they have passed waits that long. Rules are
+in days, and beginning anew reads all that other rules keep longer; a guess."""
 
 NAP = 0.005
 """Seconds between windows, for the others; a guess."""
@@ -132,6 +138,7 @@ class Prune:
         self._walks: list[Walk] | None = None
         self._queues: list[str] | None = None  # what the walks are for
         self._oldest = 0  # days: before that there are no partitions
+        self._anew_at = 0.0  # monotonic time from which they begin anew
 
     def start(self, site: Site) -> None:
         """Need nothing."""
@@ -150,6 +157,8 @@ class Prune:
                 return NAP
         for walk in self._walks:
             walk.resting = False
+        if time.monotonic() >= self._anew_at:
+            self._walks = None
         return REST
 
     def end(self, site: Site, reason: str) -> None:
@@ -160,6 +169,7 @@ class Prune:
         retention = Retention.parse(site.config.keep)
         self._oldest = retention.whole_days(site.config.archive_days) + 1
         self._queues = site.queues
+        self._anew_at = time.monotonic() + ANEW
         return [
             Walk(share)
             for share in retention.shares(site.config.archive_days)

@@ -130,12 +130,24 @@ def test_the_walk_goes_on_from_where_it_rested(lead_with, connection):
     site = lead_with("completed=1")
     chore = Prune()
     assert run_out(chore, site) == 0
-    finish(connection, 3, 1)  # behind the walk: nothing looks there again in this term
+    finish(connection, 3, 1)  # behind the walk: nothing looks there again on this day
     finish(connection, 1, 1, first=10)
     finish(connection, 0.999, 1, first=20)
 
     assert run_out(chore, site) == 1
     assert run_out(Prune(), site) == 1
+
+
+def test_what_comes_back_to_days_that_the_walks_have_passed_is_pruned_by_the_same_term_a_day_later(lead_with, connection):
+    site = lead_with("completed=1")
+    chore = Prune()
+    run_out(chore, site)
+    finish(connection, 3, 5)
+    assert run_out(chore, site) == 0
+
+    chore._anew_at -= 86_400
+    run_out(chore, site)
+    assert run_out(chore, site) == 5
 
 
 def test_a_run_is_bounded_and_a_crowded_window_is_cut_into_shorter_ones(lead_with, connection, monkeypatch):
