@@ -76,10 +76,11 @@ def test_a_named_leader_promotes_and_rescues_in_its_own_queues_only(connection, 
     )
     assert states(connection, own) == states(connection, others) == ["running", "running", "scheduled"]
 
-    maintain(leader_domain="billing", queues={"invoices": 1})
+    maintainer = maintain(leader_domain="billing", queues={"invoices": 1})
     wait_for(lambda: states(connection, own) == ["available"] * 3, 10, "its own jobs")
     late = add(connection, 1, queue="invoices")  # what is done after them shows that there was time for the others
     connection.execute("update fastq.job set state = 'scheduled', seq = null, scheduled_at = now() where id = any ($1)", late)
+    maintainer.hint("@due")
     wait_for(lambda: states(connection, late) == ["available"], 10, "a later one")
 
     assert states(connection, others) == ["running", "running", "scheduled"]
