@@ -16,7 +16,6 @@ It deliberately does not hide errors that are no row's: a lost connection, a mis
 
 from __future__ import annotations
 
-import itertools
 import logging
 import random
 import time
@@ -38,12 +37,12 @@ ASIDE = 60.0
 """Seconds until a row that was set aside is tried again: what spoiled it may have been repaired. A guess at a person's pace."""
 
 MAX_BAD = 10
-"""Single rows that fail one after the other, with none between that passes, before the rest of the piece is given up; and the
-events about single rows that one batch causes at most."""
+"""Single rows of a group that fail one after the other, with none between that passes, before the rest of its rows in that
+piece is given up; and the events about single rows that one batch causes at most."""
 
 PIECES = 8
 """Parts of a refused batch, each with its own count of bad rows, so that one crowd of them does not hide what is elsewhere. With
-MAX_BAD it bounds what a batch that is refused whole costs: 250 statements, 0.25 s (measured)."""
+MAX_BAD it bounds what a batch that is refused whole costs, of however many groups it is: 250 statements, 0.25 s (measured)."""
 
 MAX_ASIDE = 20_000
 """Rows set aside at most; each look carries their ids, and takes some 40 ms then (measured)."""
@@ -105,7 +104,8 @@ class Batch:
         self._chore = chore
         self._group = group  # rows of one group are suspected together, those of others are not
         self._aside: dict[int, float] = {}  # id -> monotonic time of the next try
-        self._bad = 0  # single rows that failed since one passed
+        self._bad = 0  # single rows of one group that failed since one passed
+        self._crowd = ""  # that group
         self._slow = 0  # times that a single row took too long, in a row
         self._refused = 0  # single rows of the present batch that failed
         self._passed = False  # whether anything of the present batch did, or may yet
@@ -153,14 +153,13 @@ class Batch:
         """Find the rows that the batch was refused for, and write the others; return what is worth another try."""
         self._passed = False
         turn = random.randrange(len(batch))  # noqa: S311 - next time others come first in their piece
-        rows = sorted([*batch[turn:], *batch[:turn]], key=self._group)
+        order = {group: random.random() for group in sorted({self._group(row) for row in batch})}  # noqa: S311 - so do other groups
+        rows = sorted([*batch[turn:], *batch[:turn]], key=lambda row: order[self._group(row)])
         size = -(-len(batch) // PIECES)
         left: list[tuple[Any, ...]] = []
-        for _, together in itertools.groupby(rows, self._group):
-            group = list(together)
-            for begin in range(0, len(group), size):
-                self._bad = 0
-                left += self._part(group[begin : begin + size], put)
+        for begin in range(0, len(rows), size):
+            self._bad = 0
+            left += self._part(rows[begin : begin + size], put)
         if self._passed:
             return left
         if left:
@@ -179,11 +178,17 @@ class Batch:
             if not row_refused(error):
                 raise
             if len(part) == 1:
-                self._bad += 1
+                group = self._group(part[0])
+                self._bad = self._bad + 1 if group == self._crowd else 1
+                self._crowd = group
                 self._refused += 1
                 self._set_aside(part, error)
                 return []
-            if self._bad >= MAX_BAD or self._refused >= MAX_BAD * PIECES:
+            enough = self._refused >= MAX_BAD * PIECES
+            if (enough or self._bad >= MAX_BAD) and self._group(part[0]) == self._crowd:
+                others = [row for row in part if self._group(row) != self._crowd]  # they come behind it
+                return [*part[: len(part) - len(others)], *(self._part(others, put) if others else [])]
+            if enough:
                 return part
             middle = len(part) // 2
             return [*self._part(part[:middle], put), *self._part(part[middle:], put)]

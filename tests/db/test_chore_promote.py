@@ -252,6 +252,53 @@ def test_good_rows_in_a_crowd_that_is_refused_are_found_in_time(site, connection
     assert set(states(connection, good)) == {"available"}
 
 
+def count_writes(site, monkeypatch):
+    """Count the fenced statements from now on."""
+    written, write = [], site.write
+    monkeypatch.setattr(site, "write", lambda *params: written.append(params) or write(*params))
+    return written
+
+
+def add_to_queues(connection, count):
+    """Add a due job to each of many queues."""
+    return [
+        job_id
+        for (job_id,) in connection.execute(
+            "insert into fastq.job (kind, state, seq, scheduled_at, queue) "
+            f"select 'nap', 'scheduled', null, '{DUE}', 'q' || n from generate_series(1, {count}) as n returning id"
+        )
+    ]
+
+
+def test_a_row_that_is_refused_among_hundreds_of_queues_costs_as_much_as_in_one(site, connection, monkeypatch):
+    ids = add_to_queues(connection, 500)
+    refuse(connection, ids[76:77])
+    written = count_writes(site, monkeypatch)
+
+    assert run_out(Promote(), site) == 499
+    assert len(written) <= 1 + 8 + 2 * 6, "the batch, its pieces, and the halves of one of them"
+
+
+def test_a_batch_of_hundreds_of_queues_that_is_refused_whole_is_given_up_as_soon(site, connection, events, monkeypatch):
+    add_to_queues(connection, 1_000)
+    refuse(connection, [-1], doing="null; end if; raise exception 'nothing goes'; if false then null")
+    written = count_writes(site, monkeypatch)
+
+    Promote().run(site)
+
+    assert len(written) <= 250
+    assert [event.name for event in events if event.name.startswith("chore.rows")] == ["chore.rows_skipped"]
+
+
+def test_a_crowd_that_is_refused_does_not_take_the_only_row_of_another_queue_with_it(site, connection):
+    refuse(connection, add_waiting(connection, 300, queue="b"))
+    good = [*add_waiting(connection, queue="a"), *add_waiting(connection, queue="c")]
+
+    Promote().run(site)
+
+    assert states(connection, good) == ["available"] * 2
+
+
 @pytest.mark.slow
 def test_twenty_thousand_rows_that_are_set_aside_cost_a_look_milliseconds(site, connection):
     aside = add_waiting(connection, MAX_ASIDE)
