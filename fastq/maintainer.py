@@ -3,10 +3,10 @@
 Made and stopped by the supervisor's main thread. The elector's thread calls when a term begins or ends; the work is done by the
 terms' own threads (term.py). Worker processes never lead.
 
-    leader:DOMAIN   one leader per domain: promote, periodic | rescue, prune: for the domain's queues (the default domain: all)
+    leader:DOMAIN   one leader per domain: promote, periodic | rescue | prune: for the domain's queues (the default domain: all)
     schema          one in the whole schema, whatever the domains are: partitions, processes, queues, domains | reindex
 
-The bar separates tracks, each a thread and a connection, so that what takes long does not keep due jobs waiting.
+The bar separates tracks, each a thread and a connection, so that what takes long keeps neither due jobs nor a lost host waiting.
 
 Invariant: a term that has ended may still be finishing a statement while the next one works; they share nothing (`_terms` only
 keeps them in sight until their threads have ended). It deliberately does nothing by itself.
@@ -109,7 +109,7 @@ class Maintainer:
 def domain_chores(config: Config) -> Sequence[Sequence[Chore]]:
     """Make the chores of a domain's leader."""
     named: list[Chore] = [] if config.leader_domain == DEFAULT else [DomainQueues()]
-    return [[*named, Promote(), Periodic()], [*named, Rescue(), Prune()]]
+    return [[*named, Promote(), Periodic()], [*named, Rescue()], [*named, Prune()]]
 
 
 def schema_chores(_: Config) -> Sequence[Sequence[Chore]]:
