@@ -12,7 +12,7 @@ from fastq.codec import decode
 from fastq.cursor import Cursor
 from fastq.job import DEFAULT_QUEUE
 
-TOKEN = 1 << 32
+FIRST_CLAIM = 1 << 32
 
 
 class Claimer:
@@ -22,11 +22,11 @@ class Claimer:
         fill(connection, jobs, paused=False)
         self.session = db.connect(config.database_url, role="claim", schema=config.schema)
         self._cursor = Cursor(Board.make([1], 1, 1), 0, DEFAULT_QUEUE, config.poll_interval)
-        self._tokens = itertools.count(TOKEN)
+        self._claims = itertools.count(FIRST_CLAIM)
 
     def claim(self, limit):
         """Return the parts of one claim."""
-        return [part for part, _ in self._cursor.claim(self.session, lambda: next(self._tokens), limit) if len(part)]
+        return [part for part, _ in self._cursor.claim(self.session, lambda: next(self._claims), limit) if len(part)]
 
     def jobs(self, count, batch):
         """Claim and decode so many jobs."""
@@ -44,4 +44,4 @@ def claimed(kind, args):
     counts = struct.pack(">4h", 0, 1, 25, 1) * count
     kinds = SEPARATOR.join([kind.encode()] * count)
     row = [numbers, numbers, counts, bytes(8 * count), kinds, (b"," + SEPARATOR).join(args), None]
-    return Claimed(DEFAULT_QUEUE, TOKEN, row)
+    return Claimed(DEFAULT_QUEUE, FIRST_CLAIM, row)

@@ -39,10 +39,10 @@ class ChargeWorker(Worker[ChargeArgs]):
         print(f"charge   {job.args.customer}: {'charged now' if charged else 'had been charged, nothing to do'}")
         return "charged now" if charged else "had been charged"
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
         if isinstance(error, ConnectionError):
-            return 0.1 * job_attempt  # s
-        return super().retry_delay(job_attempt, error)  # attempt**4 s
+            return 0.1 * attempt  # s
+        return super().retry_delay(attempt, error)  # attempt**4 s
 
 
 def main() -> None:

@@ -54,10 +54,10 @@ class FlakyWorker(Worker[FlakyArgs]):
             raise ConnectionError(f"attempt {job.attempt}: the other side does not answer")  # recorded, and tried again
         print(f"flaky    attempt {job.attempt} went well")
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
         if isinstance(error, ConnectionError):
-            return 1.0 * job_attempt  # s
-        return super().retry_delay(job_attempt, error)  # attempt**4 s
+            return 1.0 * attempt  # s
+        return super().retry_delay(attempt, error)  # attempt**4 s
 
 
 @dataclass

@@ -8,7 +8,7 @@ worker process maps it. Everything is a 64-bit integer, written whole, so a read
         sessions             its backends' pids in Postgres, to end them before its jobs are looked for
         kill after           monotonic time by which its watchdog must have ticked again (0: it does not matter)
         ticked               monotonic time of its watchdog's last tick
-        unanswered claim     token, queue and lowest seq of the claim under way: it may still commit
+        unanswered claim     its number, queue and lowest seq of the claim under way: it may still commit
         one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none)
         and mode             and the timeout of that job
 

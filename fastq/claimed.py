@@ -29,25 +29,25 @@ EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Claimed:
-    """The columns of a claim. `token` is what its rows carry in the column claim."""
+    """The columns of a claim. `claim` is what its rows carry in the column of that name."""
 
     __slots__ = (
         "_created",
         "_kinds",
         "args",
         "attempts",
+        "claim",
         "ids",
         "max_attempts",
         "priorities",
         "queue",
         "seqs",
         "tags_by_id",
-        "token",
     )
 
-    def __init__(self, queue: str, token: int, row: Sequence[bytes | None]) -> None:
+    def __init__(self, queue: str, claim: int, row: Sequence[bytes | None]) -> None:
         self.queue = queue
-        self.token = token
+        self.claim = claim
         ids, seqs, counts, created, kinds, args, tags = row or [None] * 7
         self.ids = _integers(ids)
         self.seqs = _integers(seqs)
@@ -111,13 +111,13 @@ class Claimed:
 class KindBatch:
     """The rows of one kind in a claim; what a job calls its batch. Rows are numbered as in the claim."""
 
-    __slots__ = ("_claimed", "kind", "max_attempts", "priorities", "queue", "token", "work", "worker")
+    __slots__ = ("_claimed", "claim", "kind", "max_attempts", "priorities", "queue", "work", "worker")
 
     def __init__(self, claimed: Claimed, kind: str, worker: object, work: object) -> None:
         self._claimed = claimed
         self.kind = kind
         self.queue = claimed.queue
-        self.token = claimed.token
+        self.claim = claimed.claim
         self.priorities = claimed.priorities
         self.max_attempts = claimed.max_attempts
         self.worker = worker

@@ -151,8 +151,8 @@ class Completer:
     def _complete(self, name: str, jobs: list[Job[Any]]) -> None:
         """Write successes of which nothing more is to be kept: the ids, and the few claims that they came with."""
         ids = sorted([job.id for job in jobs])
-        tokens = list({job.batch.token for job in jobs})
-        count, _ = self._open.run_blobs(name, [encode_ids(ids), encode_ids(tokens)])
+        claims = list({job.batch.claim for job in jobs})
+        count, _ = self._open.run_blobs(name, [encode_ids(ids), encode_ids(claims)])
         self._check_count(len(ids), count)
 
     def _finish(self, jobs: list[Job[Any]]) -> None:
@@ -178,7 +178,7 @@ class Completer:
 
     def _tell(self, name: str, jobs: list[Job[Any]], *columns: bytes) -> None:
         """Run a statement that takes ids, claims and more of each job, and answers with the number that were still ours."""
-        ids, claims = encode_ids([job.id for job in jobs]), encode_ids([job.batch.token for job in jobs])
+        ids, claims = encode_ids([job.id for job in jobs]), encode_ids([job.batch.claim for job in jobs])
         _, row = self._open.run_blobs(name, [ids, claims, *columns])
         self._check_count(len(jobs), int.from_bytes(row[0] or b"", "big"))
 

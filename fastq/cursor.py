@@ -124,7 +124,7 @@ class Cursor:
         """Let the next process claim."""
         self._board.end_turn(self._queue)
 
-    def claim(self, connection: Connection, next_token: Callable[[], int], limit: int) -> Iterator[tuple[Claimed, bool]]:
+    def claim(self, connection: Connection, next_claim: Callable[[], int], limit: int) -> Iterator[tuple[Claimed, bool]]:
         """Claim up to `limit` jobs in one or two statements, ahead of the frontier and behind it; then keep the marks moving.
 
         Yields what each statement brought, as it comes, with whether more is to be done in this turn. What was yielded must
@@ -137,10 +137,10 @@ class Cursor:
         behind = bool(words[board.BACKLOG]) and self._rescan_due(now, RESCAN_INTERVAL)
         room = limit
         if behind:
-            late = self._rescan(connection, next_token, room)
+            late = self._rescan(connection, next_claim, room)
             room -= len(late)
             yield late, True
-        ahead = self._claim(connection, next_token(), board.FRONTIER, END, room) if room else self._nothing()
+        ahead = self._claim(connection, next_claim(), board.FRONTIER, END, room) if room else self._nothing()
         words[board.BACKLOG] = words[board.RESCANNING] or len(ahead) == room
         if len(ahead) == room and room:
             self._note_backlog(connection, ahead, limit)
@@ -153,7 +153,7 @@ class Cursor:
         tidy, check = self._mark_due(now), now - words[board.CHECKED_AT] >= CHECK_INTERVAL * 1e9
         yield ahead, look_behind or tidy or check
         if look_behind:
-            yield self._rescan(connection, next_token, room), tidy or check
+            yield self._rescan(connection, next_claim, room), tidy or check
         if tidy:
             self._move_low(connection, now)
         if check:
@@ -172,10 +172,10 @@ class Cursor:
         words[board.FRONTIER[lane]], words[board.LOOKED_AT] = end, now
         return Part(lane, after, [*END[:lane], end, *after[lane + 1 :]])
 
-    def claim_part(self, connection: Connection, token: int, part: Part, limit: int) -> Claimed:
+    def claim_part(self, connection: Connection, claim: int, part: Part, limit: int) -> Claimed:
         """Claim what a part holds; what is beyond the limit goes back before the frontier."""
         words, front = self._words, board.FRONTIER
-        claimed = self._run(connection, token, part.after, part.upto, limit)
+        claimed = self._run(connection, claim, part.after, part.upto, limit)
         last = claimed.last_seqs()
         for lane in range(part.lane):
             words[front[lane]] = max(words[front[lane]], last.get(lane + 1, 0))
@@ -214,21 +214,21 @@ class Cursor:
         if words[board.FRONTIER[lane]] + limit > words[board.TOP]:
             words[board.TOP] = connection.run_one("job_seq_last")[0]
 
-    def _claim(self, connection: Connection, token: int, after: range, upto: Iterable[int], limit: int) -> Claimed:
+    def _claim(self, connection: Connection, claim: int, after: range, upto: Iterable[int], limit: int) -> Claimed:
         """Run the claim from one of the cursor's positions and move that position and the frontier."""
         words = self._words
-        claimed = self._run(connection, token, [words[at] for at in after], upto, limit)
+        claimed = self._run(connection, claim, [words[at] for at in after], upto, limit)
         for priority, seq in claimed.last_seqs().items():
             for positions in (after, board.FRONTIER):
                 at = positions[priority - 1]
                 words[at] = max(words[at], seq)
         return claimed
 
-    def _run(self, connection: Connection, token: int, after: Iterable[int], upto: Iterable[int], limit: int) -> Claimed:
-        packed = [_CLAIM_PARAMS.pack(number) for number in (token, *after, limit, *upto)]
+    def _run(self, connection: Connection, claim: int, after: Iterable[int], upto: Iterable[int], limit: int) -> Claimed:
+        packed = [_CLAIM_PARAMS.pack(number) for number in (claim, *after, limit, *upto)]
         packed.insert(1, self.name.encode())
         _, row = connection.run_blobs("job_claim", packed)
-        return Claimed(self.name, token, row)
+        return Claimed(self.name, claim, row)
 
     def _rescan_due(self, now: int, interval: float) -> bool:
         """Tell whether a re-scan may begin: a pass may take a twentieth of the time, whatever it has to walk over."""
@@ -236,7 +236,7 @@ class Cursor:
         pause = max(int(interval * 1e9), RESCAN_REST * words[board.RESCAN_TOOK])
         return bool(words[board.RESCANNING]) or now - words[board.RESCANNED_AT] >= pause
 
-    def _rescan(self, connection: Connection, next_token: Callable[[], int], limit: int) -> Claimed:
+    def _rescan(self, connection: Connection, next_claim: Callable[[], int], limit: int) -> Claimed:
         """Claim a batch of what lies between the low-water mark and the frontier; a full pass starts over next time."""
         words = self._words
         began = time.monotonic_ns()
@@ -257,7 +257,7 @@ class Cursor:
             for earlier, front in zip(board.EARLIER, board.FRONTIER, strict=True):
                 words[earlier] = words[front]
             words[board.RESCANNING] = 1
-        late = self._claim(connection, next_token(), board.RESCAN, [words[at] for at in board.RESCAN_END], limit)
+        late = self._claim(connection, next_claim(), board.RESCAN, [words[at] for at in board.RESCAN_END], limit)
         if len(late) < limit:
             words[board.RESCANNING] = 0
             words[board.RESCANNED_AT] = time.monotonic_ns()

@@ -56,7 +56,7 @@ class JobBatch(Protocol):
         ...
 
     @property
-    def token(self) -> int:
+    def claim(self) -> int:
         """Give the claim that its rows carry in the database."""
         ...
 
@@ -163,7 +163,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
 class _Alone:
     """The batch of a job that was made by hand: no worker, no claim."""
 
-    token = 0
+    claim = 0
     worker: Any = None
     work: Any = None
 

@@ -299,8 +299,8 @@ class Process:
             return
         try:
             connection = self._connect("process", 2)
-            ids, tokens = sorted(job.id for job in jobs), list({job.batch.token for job in jobs})
-            connection.run("job_release", ids, tokens, self.config.channel)
+            ids, claims = sorted(job.id for job in jobs), list({job.batch.claim for job in jobs})
+            connection.run("job_release", ids, claims, self.config.channel)
             connection.close()
         except (db.Error, FastqError) as error:
             emit("jobs.not_handed_back", level=40, count=len(jobs), error=db.first_line(error))

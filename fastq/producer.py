@@ -8,7 +8,7 @@ How much to claim: enough for the executors that rest, and as much again as they
 at the pace of the last rounds. So slow jobs are not hoarded by one process while another idles, and fast ones come by
 the thousand. Two bounds: the board's ring must be able to hold every id, and the args must stay within bytes.
 
-A claim whose answer was lost may have committed: its rows carry our token and nobody has heard of them. On the next
+A claim whose answer was lost may have committed: its rows carry our claim and nobody has heard of them. On the next
 connection they are handed back first. It deliberately has no fixed cooldown and never claims for a rate of its own.
 """
 
@@ -151,7 +151,7 @@ class Producer:
         self._outbox = around.outbox
         self._loop = around.loop
         self._connect = connect
-        self._token = around.seat.number << 32
+        self._last_claim = around.seat.number << 32
         self._claimed = 0
         self._pause = FIRST_PAUSE
         self._told: dict[str, float] = {}
@@ -227,7 +227,7 @@ class Producer:
                 return False
             part = cursor.take_part(room) if turn else None
             if part is None:
-                for claimed, more in cursor.claim(connection, lambda: self._next_token(feed), room):
+                for claimed, more in cursor.claim(connection, lambda: self._next_claim(feed), room):
                     if not more:
                         last = claimed
                         break
@@ -236,18 +236,18 @@ class Producer:
             if turn:
                 cursor.end_turn()
         if part is not None:
-            last = cursor.claim_part(connection, self._next_token(feed), part, room)
+            last = cursor.claim_part(connection, self._next_claim(feed), part, room)
         found |= last is not None and self._take(feed, last, low)
         return found or part is not None
 
-    def _next_token(self, feed: Feed) -> int:
+    def _next_claim(self, feed: Feed) -> int:
         """Name the next claim, and note on the board that it is about to be sent."""
-        self._token += 1
+        self._last_claim += 1
         desk = self._desk
         desk[board.CLAIM] = 0
         desk[board.CLAIM_QUEUE], desk[board.CLAIM_AFTER] = feed.number, feed.cursor.lowest()
-        desk[board.CLAIM] = self._token
-        return self._token
+        desk[board.CLAIM] = self._last_claim
+        return self._last_claim
 
     def _take(self, feed: Feed, claimed: Claimed, low: int) -> bool:
         """Decode what a statement brought and hand it out."""
@@ -299,14 +299,14 @@ class Producer:
     def _reconnect(self) -> None:
         """Open a session; hand back what an unanswered claim took, or nobody would ever hear of it."""
         self.connection = self._connect()
-        token = self._desk[board.CLAIM]
-        if not token:
+        claim = self._desk[board.CLAIM]
+        if not claim:
             return
         name = self._feeds[self._desk[board.CLAIM_QUEUE]].cursor.name
-        rows = self.connection.run("job_of_claim", name, self._desk[board.CLAIM_AFTER], token)
+        rows = self.connection.run("job_of_claim", name, self._desk[board.CLAIM_AFTER], claim)
         ids = [id_ for (id_,) in rows]
         if ids:
-            self.connection.run("job_release", ids, [token], self._config.channel)
+            self.connection.run("job_release", ids, [claim], self._config.channel)
             emit("claim.handed_back", level=logging.WARNING, count=len(ids))
         self._desk[board.CLAIM] = 0
 

@@ -62,9 +62,9 @@ class Worker(Generic[A]):
         """Do the job. Return anything (done), `Snooze(seconds)` or `Cancel(reason)`; raise to fail the attempt."""
         raise NotImplementedError
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:  # noqa: ARG002 - for those who override
+    def retry_delay(self, attempt: int, error: BaseException) -> float:  # noqa: ARG002 - for those who override
         """Say how many seconds to wait after this attempt failed with this error."""
-        return default_delay(job_attempt)
+        return default_delay(attempt)
 
 
 class Registry:

@@ -62,17 +62,17 @@ def filled(connection: db.Connection) -> None:
     connection.execute(FILL, JOBS)
 
 
-def claim(connection: db.Connection, token: int, after: int) -> Claimed:
-    numbers = [NUMBER.pack(number) for number in (token, after, 0, 0, 0, BATCH, *[2**62] * 4)]
+def claim(connection: db.Connection, number: int, after: int) -> Claimed:
+    numbers = [NUMBER.pack(value) for value in (number, after, 0, 0, 0, BATCH, *[2**62] * 4)]
     numbers.insert(1, b"default")
-    return Claimed("default", token, connection.run_blobs("job_claim", numbers)[1])
+    return Claimed("default", number, connection.run_blobs("job_claim", numbers)[1])
 
 
 def claims(connection: db.Connection) -> Iterator[Claimed]:
     """Claim everything, as a worker process does."""
-    after, token = 0, 1 << 32
-    while len(claimed := claim(connection, token, after)):
-        after, token = claimed.seqs[-1], token + 1
+    after, number = 0, 1 << 32
+    while len(claimed := claim(connection, number, after)):
+        after, number = claimed.seqs[-1], number + 1
         yield claimed
 
 
@@ -160,20 +160,20 @@ def pinned_visible(connection: db.Connection) -> tuple[float, float]:
 def pinned_cursor(connection: db.Connection) -> tuple[float, float]:
     filled(connection)
     times = []
-    after, token = 0, 1 << 32
+    after, number = 0, 1 << 32
     with pinned(connection):
         for _ in range(JOBS // BATCH):
             began = time.perf_counter()
-            claimed = claim(connection, token, after)
+            claimed = claim(connection, number, after)
             times.append(time.perf_counter() - began)
             complete(connection, claimed)
-            after, token = claimed.seqs[-1], token + 1
+            after, number = claimed.seqs[-1], number + 1
     return ends(times)
 
 
 def complete(connection: db.Connection, claimed: Claimed) -> None:
     ids = _codec_py.encode_ints(sorted(claimed.ids))
-    connection.run_blobs("job_complete", [ids, _codec_py.encode_ints([claimed.token])])
+    connection.run_blobs("job_complete", [ids, _codec_py.encode_ints([claimed.claim])])
 
 
 def calls(connection: db.Connection) -> None:
@@ -220,7 +220,7 @@ def fence(connection: db.Connection) -> None:
     per_job(
         connection,
         "complete, a join of ids and claims",
-        lambda: [connection.execute(FENCE, sorted(batch.ids), [batch.token] * len(batch)) for batch in batches],
+        lambda: [connection.execute(FENCE, sorted(batch.ids), [batch.claim] * len(batch)) for batch in batches],
     )
 
 
@@ -230,9 +230,9 @@ def blobs(connection: db.Connection) -> None:
     rows += "\nselect id, seq, attempt, max_attempts, priority, created_at, kind, args, tags from claimed"
 
     def by_rows() -> None:
-        after, token = 0, 1 << 32
-        while found := connection.execute(rows, token, "default", after, 0, 0, 0, BATCH, *[2**62] * 4):
-            after, token = max(row[1] for row in found), token + 1
+        after, number = 0, 1 << 32
+        while found := connection.execute(rows, number, "default", after, 0, 0, 0, BATCH, *[2**62] * 4):
+            after, number = max(row[1] for row in found), number + 1
 
     filled(connection)
     per_job(connection, "claim, rows to tuples by psycopg", by_rows)
@@ -261,7 +261,7 @@ def archive(connection: db.Connection) -> None:
         def end(batches: list[Claimed] = batches) -> None:
             for batch in batches:
                 ids = _codec_py.encode_ints(sorted(batch.ids))
-                connection.run_blobs("job_complete_archive", [ids, _codec_py.encode_ints([batch.token])])
+                connection.run_blobs("job_complete_archive", [ids, _codec_py.encode_ints([batch.claim])])
 
         per_job(connection, f"to the archive, {label}", end)
         connection.execute(f"vacuum analyze {SCHEMA}.job_archive")
@@ -287,15 +287,15 @@ def shares(connection: db.Connection) -> None:
         filled(connection)
 
         def work(text: str = text) -> None:
-            after, token, done = 0, 1 << 32, 0
+            after, number, done = 0, 1 << 32, 0
             while done < JOBS:
-                numbers = [NUMBER.pack(number) for number in (token, after, 0, 0, 0, BATCH, *[2**62] * 4)]
+                numbers = [NUMBER.pack(value) for value in (number, after, 0, 0, 0, BATCH, *[2**62] * 4)]
                 numbers.insert(1, b"default")
                 result = connection.raw.pgconn.exec_params(
                     text.encode(), numbers, None, [pq.Format.BINARY] * 11, pq.Format.BINARY
                 )
                 seqs = result.get_value(0, 1) or b""
-                after, token, done = NUMBER.unpack(seqs[-8:])[0], token + 1, done + len(seqs) // 8
+                after, number, done = NUMBER.unpack(seqs[-8:])[0], number + 1, done + len(seqs) // 8
 
         per_job(connection, label, work)
 

@@ -63,13 +63,13 @@ def _claim_rate(connection: Connection, config: Config, backlog: int, rounds: in
     fill(connection, backlog, paused=False)
     session = db.connect(config.database_url, role="backlog", schema=config.schema)
     cursor = Cursor(Board.make([1], 1, 1), 0, DEFAULT_QUEUE, config.poll_interval)
-    tokens = itertools.count(1 << 32)
+    claims = itertools.count(1 << 32)
     rates: list[float] = []
     try:
         for _ in range(rounds):
             claimed, began = 0, 0.0
             while claimed < SMALL - config.batch:
-                count = sum(len(part) for part, _ in cursor.claim(session, lambda: next(tokens), config.batch))
+                count = sum(len(part) for part, _ in cursor.claim(session, lambda: next(claims), config.batch))
                 if not began:
                     began = time.perf_counter()
                 else:

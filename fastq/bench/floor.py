@@ -77,7 +77,7 @@ class Pump:
     def __init__(self, config: Config, shared: Board, number: int) -> None:
         self._shared = shared
         self._frontier = shared.cursor(0)[board.FRONTIER.start : board.FRONTIER.stop]
-        self._token = number << 32
+        self._number = number << 32
         self._batch = config.batch
         self._limit = _NUMBER.pack(config.batch)
         self._complete_name = "job_complete_archive" if config.archive else "job_complete"
@@ -91,7 +91,7 @@ class Pump:
         return count
 
     def _claim(self) -> tuple[bytes, int] | None:
-        """Claim the next part of the backlog; return its ids as Postgres sent them, and its token.
+        """Claim the next part of the backlog; return its ids as Postgres sent them, and its number.
 
         Parts are as many numbers long as a batch, which is all of them: the preloaded jobs have one priority and numbers
         without gaps. Programs claim their parts side by side, as worker processes do.
@@ -100,14 +100,14 @@ class Pump:
         after = self._frontier[0]
         end = self._frontier[0] = after + self._batch
         fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, 0)
-        self._token += 1
-        params = [_NUMBER.pack(self._token), DEFAULT_QUEUE.encode(), _NUMBER.pack(after), *[_NUMBER.pack(0)] * 3]
+        self._number += 1
+        params = [_NUMBER.pack(self._number), DEFAULT_QUEUE.encode(), _NUMBER.pack(after), *[_NUMBER.pack(0)] * 3]
         params += [self._limit, _NUMBER.pack(end), *[_NUMBER.pack(0)] * 3]
         _, row = self._connection.run_blobs("job_claim", params)
-        return (row[0], self._token) if row[0] else None
+        return (row[0], self._number) if row[0] else None
 
-    def _complete(self, ids: bytes, token: int) -> int:
-        count, _ = self._connection.run_blobs(self._complete_name, [_array(ids), _array(_NUMBER.pack(token))])
+    def _complete(self, ids: bytes, claim: int) -> int:
+        count, _ = self._connection.run_blobs(self._complete_name, [_array(ids), _array(_NUMBER.pack(claim))])
         return count
 
 

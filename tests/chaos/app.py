@@ -30,7 +30,7 @@ class NapWorker(Worker[Nap]):
             raise RuntimeError("as planned")
         ledger.write(END, job.id, job.attempt)
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
         return 0.1
 
 

@@ -32,7 +32,7 @@ def session(url, **options):
     return db.connect(url, role="test", **options)
 
 
-def token(process, number):
+def claim_number(process, number):
     """Make the value of `claim` for a claim of a process."""
     return process << 32 | number
 

@@ -133,10 +133,10 @@ def test_cancel_archives_what_waits_and_asks_for_the_end_of_what_runs(connection
 def test_a_cancelled_running_job_that_fails_ends_cancelled(connection, operator):
     (job_id,) = add(connection)
     (job,) = claim(connection)
-    token = living(connection, job_id)["claim"]
+    number = living(connection, job_id)["claim"]
     admin.cancel_jobs(operator, [job.id])
 
-    connection.run("job_retry", [job_id], [token], [5.0], [True], [None], CHANNEL)
+    connection.run("job_retry", [job_id], [number], [5.0], [True], [None], CHANNEL)
 
     assert archived(connection, job_id)["state"] == "cancelled"
 

@@ -8,7 +8,7 @@ import pytest
 
 from fastq.errors import LeaseLost
 from fastq.lease import Fence, acquire, release, renew
-from tests.db.jobs import CHANNEL, ERROR, add, token
+from tests.db.jobs import CHANNEL, ERROR, add, claim_number
 from tests.db.leases import LEASE, lead, site_on, take_over
 from tests.helpers import wait_for
 
@@ -35,7 +35,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "domain_queues": ("default", ["late"]),
     "index_note": ("job_ready", 1.0, None),
     "job_promote": (None, [1], CHANNEL),
-    "job_rescue": (None, "default", [2, 3], [token(3, 1)] * 2, [1, 1], CHANNEL, ERROR),
+    "job_rescue": (None, "default", [2, 3], [claim_number(3, 1)] * 2, [1, 1], CHANNEL, ERROR),
     "lease_forget": ("", 10, 60.0),
     "lease_hold": (),
     "once_forget": ("", "", 10, 30.0),
@@ -56,8 +56,8 @@ def site(database, connection):
     for text in SETUP.split(";\n"):
         connection.execute(text)
     add(connection, state="scheduled", seq=None, scheduled_at="2000-01-01")
-    add(connection, state="running", attempt=1, claim=token(3, 1), attempted_at="2000-01-01")
-    add(connection, state="running", attempt=1, claim=token(3, 1), attempted_at="2000-01-01", max_attempts=1)
+    add(connection, state="running", attempt=1, claim=claim_number(3, 1), attempted_at="2000-01-01")
+    add(connection, state="running", attempt=1, claim=claim_number(3, 1), attempted_at="2000-01-01", max_attempts=1)
     made = site_on(database)
     yield made
     made.connection.close()

@@ -9,7 +9,7 @@ from fastq.chores.chore import Site
 from fastq.chores.rescue import ALL, NAP, Rescue
 from fastq.errors import LeaseLost
 from fastq.events import subscribe
-from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, count, living, token
+from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claim_number, count, living
 from tests.db.leases import run_out, site_on, take_over
 from tests.helpers import wait_for
 
@@ -108,7 +108,7 @@ def know(connection, process, expires_in, domain="default", queues="default", su
 def running(connection, process, count=1, *, since=0.0, queue="default", **columns):
     """Add jobs that a process claimed so many seconds ago."""
     ids = add(connection, count, queue=queue, **columns)
-    claim(connection, token(process, 1), queue=queue, limit=count)
+    claim(connection, claim_number(process, 1), queue=queue, limit=count)
     connection.execute(
         "update fastq.job set attempted_at = clock_timestamp() - make_interval(secs => $1) where id = any ($2)", since, ids
     )
@@ -386,8 +386,8 @@ def test_a_walk_goes_through_windows_and_finds_every_job_in_every_queue_and_prio
         for priority in (4, 1, 3):
             add(connection, 5, queue=queue, priority=priority)
             columns = {"queue": queue, "priority": priority, "state": "running", "attempt": 1}
-            add(connection, 5, claim=token(ALIVE, 1), **columns)
-            lost += add(connection, 3, claim=token(EXPIRED, 1), **columns)
+            add(connection, 5, claim=claim_number(ALIVE, 1), **columns)
+            lost += add(connection, 3, claim=claim_number(EXPIRED, 1), **columns)
 
     assert rescue(site) == len(lost) == 27
     assert set(states(connection, lost)) == {"available"}
@@ -423,7 +423,7 @@ def test_a_job_that_is_being_completed_is_left_to_its_completion_and_looked_at_a
     know(connection, EXPIRED, -1)
     kept, free = running(connection, EXPIRED, 2)
     other.execute("begin")
-    other.run("job_complete", [kept], [token(EXPIRED, 1)])
+    other.run("job_complete", [kept], [claim_number(EXPIRED, 1)])
     chore = Rescue(all_in=0.0, heard=TTL)
 
     assert run_out(chore, site) == 1
@@ -439,21 +439,21 @@ def test_the_late_completion_of_a_rescued_job_changes_nothing(site, connection, 
     know(connection, EXPIRED, -lasts)
     (job_id,) = running(connection, EXPIRED)
     rescue(site)
-    claim(connection, token(ALIVE, 1))
+    claim(connection, claim_number(ALIVE, 1))
 
-    connection.run("job_complete_archive", [job_id], [token(EXPIRED, 1)])
+    connection.run("job_complete_archive", [job_id], [claim_number(EXPIRED, 1)])
 
-    assert living(connection, job_id)["claim"] == token(ALIVE, 1)
+    assert living(connection, job_id)["claim"] == claim_number(ALIVE, 1)
     assert count(connection, "job_archive") == 0
 
 
 def complete(connection, job_id):
-    connection.run("job_complete_archive", [job_id], [token(EXPIRED, 1)])
+    connection.run("job_complete_archive", [job_id], [claim_number(EXPIRED, 1)])
 
 
 def rescue_and_claim(connection, job_id):
     connection.execute("update fastq.job set state = 'available', claim = null where id = $1", job_id)
-    claim(connection, token(ALIVE, 9))
+    claim(connection, claim_number(ALIVE, 9))
 
 
 def retry(connection, job_id):
@@ -494,7 +494,7 @@ def test_what_happens_to_a_job_while_the_rescue_is_under_way_stands(site, connec
     other.execute("begin")
     other.execute("select from fastq.lease for update")  # the statement has its snapshot and waits for its fence
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(write(site, [job_id], [token(EXPIRED, 1)], [1])))
+    thread = threading.Thread(target=lambda: answers.append(write(site, [job_id], [claim_number(EXPIRED, 1)], [1])))
     thread.start()
     wait_for(lambda: blocked(connection, site), what="the fence to wait")
 
@@ -568,6 +568,6 @@ def test_a_backlog_of_a_million_is_walked_through_in_bounded_windows(site, conne
     connection.execute("insert into fastq.job (kind, queue) select 'nap', 'q' || n % 3 from generate_series(1, 1000000) as n")
     connection.execute(
         "update fastq.job set state = 'running', attempt = 1, claim = $1, attempted_at = '2000-01-01' where id % 1000 = 0",
-        token(UNKNOWN, 1),
+        claim_number(UNKNOWN, 1),
     )
     assert run_out(Rescue(all_in=0.0, heard=TTL), site) == 1_000

@@ -15,7 +15,7 @@ from fastq.job import Snooze
 from fastq.lane import Outbox
 from fastq.outcome import Output, failed
 from fastq.worker import Registry, Worker
-from tests.db.jobs import add, archived, count, living, token
+from tests.db.jobs import add, archived, claim_number, count, living
 
 BAD = Output("no json")  # Postgres refuses it, and with it the whole statement
 registry = Registry()
@@ -65,9 +65,9 @@ def claimed(connection, *kinds):
     """Insert a job of each kind and claim them all."""
     for kind in kinds:
         add(connection, kind=kind)
-    numbers = [struct.pack(">q", number) for number in (token(1, 1), 0, 0, 0, 0, 100, *[2**62] * 4)]
+    numbers = [struct.pack(">q", number) for number in (claim_number(1, 1), 0, 0, 0, 0, 100, *[2**62] * 4)]
     row = connection.run_blobs("job_claim", [numbers[0], b"default", *numbers[1:]])[1]
-    return sorted(decode(Claimed("default", token(1, 1), row), registry.workers)[0], key=lambda job: job.id)
+    return sorted(decode(Claimed("default", claim_number(1, 1), row), registry.workers)[0], key=lambda job: job.id)
 
 
 def test_a_refused_outcome_does_not_have_the_rest_of_its_batch_written_again(connection, complete):
@@ -85,7 +85,7 @@ def test_a_refused_outcome_does_not_have_the_rest_of_its_batch_written_again(con
 
 def test_a_job_that_is_no_longer_ours_is_told_beside_a_refused_one(connection, complete):
     lost, bad = claimed(connection, "kept", "kept")
-    connection.execute("update fastq.job set claim = $1 where id = $2", token(2, 1), lost.id)
+    connection.execute("update fastq.job set claim = $1 where id = $2", claim_number(2, 1), lost.id)
     bad.outcome = BAD
 
     assert sorted(complete([lost, bad])) == ["completion.refused", "ownership.lost"]
@@ -103,11 +103,11 @@ def test_an_unarchived_job_leaves_no_row_whatever_it_returned(connection, comple
 
 def test_an_unarchived_job_that_is_no_longer_ours_is_left_alone(connection, complete):
     (job,) = claimed(connection, "forgotten")
-    connection.execute("update fastq.job set claim = $1 where id = $2", token(2, 1), job.id)
+    connection.execute("update fastq.job set claim = $1 where id = $2", claim_number(2, 1), job.id)
     job.outcome = Output("1")
 
     assert complete([job]) == ["ownership.lost"]
-    assert living(connection, job.id)["claim"] == token(2, 1)
+    assert living(connection, job.id)["claim"] == claim_number(2, 1)
 
 
 def test_an_unarchived_job_that_failed_for_good_is_kept_with_its_errors(connection, complete):

@@ -20,7 +20,7 @@ from fastq import board
 from fastq.board import Board
 from fastq.chores.promote import Promote
 from fastq.cursor import LAG, Cursor
-from tests.db.jobs import CHANNEL, add, session, token
+from tests.db.jobs import CHANNEL, add, claim_number, session
 from tests.db.leases import site_on
 from tests.helpers import wait_for
 
@@ -114,13 +114,13 @@ class Claimer:
         self._cursor = cursor
         self._turn = turn  # between threads; the board's own is one between processes
         self._done = done
-        self._token = token(number, 0)
+        self._last_claim = claim_number(number, 0)
         self.completed = []
         self.parts = 0  # claimed beside others
 
-    def next_token(self):
-        self._token += 1
-        return self._token
+    def next_claim(self):
+        self._last_claim += 1
+        return self._last_claim
 
     def run(self):
         while not self._done.is_set():
@@ -137,17 +137,17 @@ class Claimer:
         self._connection.close()
 
     def claim(self):
-        return self.lost_or(lambda: [got for got, _ in self._cursor.claim(self._connection, self.next_token, BATCH)])
+        return self.lost_or(lambda: [got for got, _ in self._cursor.claim(self._connection, self.next_claim, BATCH)])
 
     def claim_part(self, part):
-        return [self._cursor.claim_part(self._connection, self.next_token(), part, BATCH)]
+        return [self._cursor.claim_part(self._connection, self.next_claim(), part, BATCH)]
 
     def lost_or(self, claim):
         """Claim; now and then the session ends before the claim commits: the cursor has moved, the rows are free again."""
         lost = self._dice.random() < 0.03
         if lost:
             self._connection.execute("begin")
-        rows = [(list(got.ids), got.token) for got in claim() if len(got)]
+        rows = [(list(got.ids), got.claim) for got in claim() if len(got)]
         if lost:
             self._connection.execute("rollback")
         return [] if lost else rows
@@ -240,11 +240,11 @@ def cursor():
     return Cursor(shared, 0, "default", 0.02)
 
 
-def claim_beside_others(cursor, connection, seconds, tokens, until=None):
+def claim_beside_others(cursor, connection, seconds, claims, until=None):
     """Claim whenever the cursor is due while others enqueue, for so long or until a job is claimed; tell whether it was."""
     give_up = time.monotonic() + seconds
     while time.monotonic() < give_up:
-        looks = cursor.claim(connection, lambda: next(tokens), BATCH) if cursor.due() else ()
+        looks = cursor.claim(connection, lambda: next(claims), BATCH) if cursor.due() else ()
         if any(until in got.ids for got, _ in list(looks)):
             return True
         time.sleep(0.01)
@@ -253,15 +253,15 @@ def claim_beside_others(cursor, connection, seconds, tokens, until=None):
 
 
 def test_a_number_taken_early_by_a_transaction_that_stays_open_holds_the_low_water_mark(cursor, connection, database):
-    tokens = count(token(1, 1))
+    claims = count(claim_number(1, 1))
     with psycopg.connect(database) as other:
         (number,) = connection.execute("select nextval('fastq.job_seq')")[0]
-        claim_beside_others(cursor, connection, EARLY, tokens)
+        claim_beside_others(cursor, connection, EARLY, claims)
         (late,) = other.execute("insert into fastq.job (kind, seq) values ('nap', %s) returning id", (number,)).fetchone()
-        claim_beside_others(cursor, connection, 2.5 * LAG, tokens)
+        claim_beside_others(cursor, connection, 2.5 * LAG, claims)
         other.commit()
 
-    assert claim_beside_others(cursor, connection, 2 * LAG, tokens, until=late)
+    assert claim_beside_others(cursor, connection, 2 * LAG, claims, until=late)
 
 
 def test_a_copy_owns_a_transaction_id_as_soon_as_it_has_taken_a_number(connection, database):
@@ -279,18 +279,18 @@ def test_a_copy_owns_a_transaction_id_as_soon_as_it_has_taken_a_number(connectio
         wait_for(lambda: ("transactionid",) in connection.execute(held, pid), 1.0, "the copy to own a transaction id")
 
 
-def claim_twice(cursor, connection, tokens):
+def claim_twice(cursor, connection, claims):
     """Claim as it is done in turns, until the next look behind is a while away."""
-    return [got for _ in range(2) for got, _ in cursor.claim(connection, lambda: next(tokens), BATCH)]
+    return [got for _ in range(2) for got, _ in cursor.claim(connection, lambda: next(claims), BATCH)]
 
 
 def test_parts_are_disjoint_and_lie_below_the_highest_number(cursor, connection):
     ids = add(connection, 10 * BATCH)
-    tokens = count(token(1, 1))
-    first = claim_twice(cursor, connection, tokens)
+    claims = count(claim_number(1, 1))
+    first = claim_twice(cursor, connection, claims)
 
     parts = list(iter(lambda: cursor.take_part(BATCH), None))
-    claimed = [cursor.claim_part(connection, next(tokens), part, BATCH) for part in reversed(parts)]
+    claimed = [cursor.claim_part(connection, next(claims), part, BATCH) for part in reversed(parts)]
 
     assert len(parts) == 8
     assert sorted(job_id for got in (*first, *claimed) for job_id in got.ids) == ids
@@ -299,14 +299,14 @@ def test_parts_are_disjoint_and_lie_below_the_highest_number(cursor, connection)
 
 def test_what_does_not_fit_a_part_goes_back_before_the_frontier(cursor, connection):
     add(connection, 5 * BATCH, priority=2)
-    tokens = count(token(1, 1))
-    claim_twice(cursor, connection, tokens)
+    claims = count(claim_number(1, 1))
+    claim_twice(cursor, connection, claims)
     urgent = add(connection, 5, priority=1)
 
     part = cursor.take_part(BATCH)
     assert part is not None
-    first = cursor.claim_part(connection, next(tokens), part, BATCH)
-    second = cursor.claim_part(connection, next(tokens), cursor.take_part(BATCH), BATCH)
+    first = cursor.claim_part(connection, next(claims), part, BATCH)
+    second = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
 
     assert list(first.ids[:5]) == urgent, "higher priorities first"
     assert second.seqs[0] == first.seqs[-1] + 1, "and nothing between the two is left behind"
@@ -316,50 +316,50 @@ def test_parts_are_stretched_where_numbers_are_thin(cursor, connection):
     for _ in range(4 * BATCH):
         add(connection, 1)
         connection.execute("select nextval('fastq.job_seq') from generate_series(1, 9)")
-    tokens = count(token(1, 1))
-    claim_twice(cursor, connection, tokens)
+    claims = count(claim_number(1, 1))
+    claim_twice(cursor, connection, claims)
 
     found = []
     while part := cursor.take_part(BATCH):
-        found.append(len(cursor.claim_part(connection, next(tokens), part, BATCH)))
+        found.append(len(cursor.claim_part(connection, next(claims), part, BATCH)))
 
     assert found[-1] > 2 * found[0]
 
 
-def settle(cursor, connection, tokens):
+def settle(cursor, connection, claims):
     """Claim and complete all there is, and let the low-water mark come up to the frontier."""
-    for got in claim_twice(cursor, connection, tokens):
-        connection.run("job_complete", sorted(got.ids), [got.token])
+    for got in claim_twice(cursor, connection, claims):
+        connection.run("job_complete", sorted(got.ids), [got.claim])
     cursor._words[board.BARRIER_AT], mark = 1, cursor._words[board.FRONTIER[0]]  # noted long ago
     cursor._words[board.MARK[0]] = mark
-    claim_twice(cursor, connection, tokens)
+    claim_twice(cursor, connection, claims)
     assert cursor._words[board.LOW[0]] == mark
     cursor._words[board.RESCAN_TOOK] = 0  # the next look may look behind at once
 
 
 def test_a_sequence_that_went_back_is_noticed_and_followed(cursor, connection):
-    tokens = count(token(1, 1))
+    claims = count(claim_number(1, 1))
     add(connection, 50)
-    settle(cursor, connection, tokens)
+    settle(cursor, connection, claims)
 
     connection.execute("alter sequence fastq.job_seq restart with 10")
     hidden = add(connection, 2)
     cursor._words[board.CHECKED_AT] = 1  # the last look at the sequence was long ago
-    found = claim_twice(cursor, connection, tokens)
+    found = claim_twice(cursor, connection, claims)
     later = add(connection, 2)
-    found += claim_twice(cursor, connection, tokens)
+    found += claim_twice(cursor, connection, claims)
 
     assert [job_id for got in found for job_id in got.ids] == [*hidden, *later]
 
 
 def test_numbers_that_were_given_out_twice_and_overtook_the_frontier_are_found_after_a_lost_connection(cursor, connection):
-    tokens = count(token(1, 1))
+    claims = count(claim_number(1, 1))
     add(connection, 50)
-    settle(cursor, connection, tokens)
+    settle(cursor, connection, claims)
     connection.execute("alter sequence fastq.job_seq restart with 31")
     ids = add(connection, 40)  # 20 of them behind the low-water mark
 
     cursor.distrust()
-    found = claim_twice(cursor, connection, tokens)
+    found = claim_twice(cursor, connection, claims)
 
     assert sorted(job_id for got in found for job_id in got.ids) == ids

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.db.jobs import END, START, add, claim, claimed_ids, living, token
+from tests.db.jobs import END, START, add, claim, claim_number, claimed_ids, living
 from tests.helpers import wait_for
 
 
@@ -22,10 +22,10 @@ def test_claim_takes_only_available_jobs_of_its_queue(connection):
 def test_claim_marks_the_jobs_as_running_and_charges_the_attempt(connection):
     (job_id,) = add(connection, attempt=2)
 
-    (job,) = claim(connection, token(3, 9))
+    (job,) = claim(connection, claim_number(3, 9))
 
     row = living(connection, job_id)
-    assert (row["state"], row["claim"], row["attempt"]) == ("running", token(3, 9), 3)
+    assert (row["state"], row["claim"], row["attempt"]) == ("running", claim_number(3, 9), 3)
     assert connection.execute("select clock_timestamp() - $1 < '5 s'", row["attempted_at"]) == [(True,)]
     assert job.attempt == 3
 
@@ -93,7 +93,7 @@ def test_claim_steps_over_jobs_that_others_have_locked_without_waiting(connectio
 def test_two_claims_never_take_the_same_job(connection, other):
     ids = add(connection, 6)
 
-    assert claimed_ids(connection, limit=4) + claimed_ids(other, token(2, 1)) == ids
+    assert claimed_ids(connection, limit=4) + claimed_ids(other, claim_number(2, 1)) == ids
 
 
 def test_a_paused_queue_gives_nothing_until_it_is_resumed(connection):
@@ -113,7 +113,7 @@ def test_the_answer_is_one_row_of_blobs_as_documented(connection):
         connection, kind="mail", args='["a\\u001eb", "ü"]', attempt=32_000, max_attempts=32_767, priority=3, tags=["x", "y"]
     )[0]
     parameters = [
-        struct.pack(">q", token(1, 1)),
+        struct.pack(">q", claim_number(1, 1)),
         b"default",
         *[struct.pack(">q", 0)] * 4,
         struct.pack(">q", 10),

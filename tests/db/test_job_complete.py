@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.db.jobs import CHANNEL, add, archived, claim, claimed_ids, count, living, token
+from tests.db.jobs import CHANNEL, add, archived, claim, claim_number, claimed_ids, count, living
 
-MINE, ANOTHER = token(1, 1), token(2, 1)
+MINE, ANOTHER = claim_number(1, 1), claim_number(2, 1)
 
 
 @pytest.fixture(params=["job_complete", "job_complete_archive"])
@@ -23,10 +23,10 @@ def complete(request, connection):
 
 def test_completing_ends_the_jobs_of_several_claims_at_once(connection, complete):
     add(connection, 6)
-    first = claimed_ids(connection, token(1, 1), limit=3)
-    second = claimed_ids(connection, token(1, 2), limit=3)
+    first = claimed_ids(connection, claim_number(1, 1), limit=3)
+    second = claimed_ids(connection, claim_number(1, 2), limit=3)
 
-    assert complete(ids=first + second, claims=[token(1, 1), token(1, 2)]) == 6
+    assert complete(ids=first + second, claims=[claim_number(1, 1), claim_number(1, 2)]) == 6
 
 
 def test_completing_leaves_jobs_of_another_claim_alone(connection, complete):
@@ -70,11 +70,11 @@ def test_completing_what_was_released_and_claimed_again_by_somebody_else_changes
 
 def test_completing_an_earlier_attempt_changes_nothing_though_the_same_process_has_the_next(connection, complete):
     (job_id,) = add(connection)
-    claim(connection, token(1, 1))
-    connection.run("job_retry", [job_id], [token(1, 1)], [0.0], [True], [None], CHANNEL)
-    claim(connection, token(1, 2))
+    claim(connection, claim_number(1, 1))
+    connection.run("job_retry", [job_id], [claim_number(1, 1)], [0.0], [True], [None], CHANNEL)
+    claim(connection, claim_number(1, 2))
 
-    assert complete(ids=[job_id], claims=[token(1, 1)]) == 0
+    assert complete(ids=[job_id], claims=[claim_number(1, 1)]) == 0
     assert living(connection, job_id)["attempt"] == 2
 
 

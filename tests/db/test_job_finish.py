@@ -1,8 +1,8 @@
 """Ending with something to tell: an output, a last error, a reason."""
 
-from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, count, living, token
+from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claim_number, count, living
 
-MINE = token(1, 1)
+MINE = claim_number(1, 1)
 
 
 def finish(connection, ids, states, *, claims=None, errors=None, outputs=None):
@@ -63,11 +63,11 @@ def test_a_job_keeps_its_columns_in_the_archive(connection):
 
 def test_only_the_pair_of_job_and_claim_counts(connection):
     ids = add(connection, 2)
-    claim(connection, token(1, 1), limit=1)
-    claim(connection, token(1, 2), limit=1)
+    claim(connection, claim_number(1, 1), limit=1)
+    claim(connection, claim_number(1, 2), limit=1)
 
-    assert finish(connection, ids, ["completed"] * 2, claims=[token(1, 2), token(1, 1)]) == 0
-    assert finish(connection, ids, ["completed"] * 2, claims=[token(1, 1), token(1, 2)]) == 2
+    assert finish(connection, ids, ["completed"] * 2, claims=[claim_number(1, 2), claim_number(1, 1)]) == 0
+    assert finish(connection, ids, ["completed"] * 2, claims=[claim_number(1, 1), claim_number(1, 2)]) == 2
 
 
 def test_what_ended_or_was_given_back_is_left_alone(connection):

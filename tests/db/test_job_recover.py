@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claimed_ids, living, token
+from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claim_number, claimed_ids, living
 from tests.helpers import execute, wait_for
 
 DEAD = 5  # the number of the process that died
-MINE = token(DEAD, 1)
-NO_CLAIM = (0, 0, "default")  # no unanswered claim: token, after seq, queue
+MINE = claim_number(DEAD, 1)
+NO_CLAIM = (0, 0, "default")  # no unanswered claim: number, after seq, queue
 
 
 def recover(connection, ids, *, executing=(), max_crashes=3, unanswered=NO_CLAIM):
@@ -109,20 +109,20 @@ def test_a_job_whose_cancellation_was_asked_for_ends_cancelled(connection, jobs,
     assert {archived(connection, job_id)["state"] for job_id in jobs} == {"cancelled"}
 
 
-def test_an_unanswered_claim_is_found_by_its_token_in_all_priorities(connection):
+def test_an_unanswered_claim_is_found_by_its_number_in_all_priorities(connection):
     known = add(connection, 2)
-    claim(connection, token(DEAD, 1))
+    claim(connection, claim_number(DEAD, 1))
     after = max(living(connection, job_id)["seq"] for job_id in known)
     unknown = add(connection, 2) + add(connection, 2, priority=3) + add(connection, 1, priority=4)
-    claim(connection, token(DEAD, 2), after=(after,) * 4)
+    claim(connection, claim_number(DEAD, 2), after=(after,) * 4)
 
-    assert recover(connection, known, unanswered=(token(DEAD, 2), after, "default")) == (7, 0)
+    assert recover(connection, known, unanswered=(claim_number(DEAD, 2), after, "default")) == (7, 0)
     assert [living(connection, job_id)["attempt"] for job_id in unknown] == [0] * 5
 
 
 def test_jobs_that_somebody_else_has_by_now_are_left_alone(connection, jobs):
     rescued, finished, released = jobs
-    connection.execute("update fastq.job set claim = $1 where id = $2", token(6, 1), rescued)
+    connection.execute("update fastq.job set claim = $1 where id = $2", claim_number(6, 1), rescued)
     connection.run("job_complete", [finished], [MINE])
     connection.run("job_release", [released], [MINE], CHANNEL)
     before = [living(connection, rescued), living(connection, released)]
@@ -136,7 +136,7 @@ def test_a_job_that_is_claimed_anew_while_recovery_waits_for_its_lock_is_left_al
     (job_id,) = add(connection)
     claim(connection, MINE)
     other.execute("begin")
-    other.execute("update fastq.job set claim = $1, attempt = 2 where id = $2", token(6, 1), job_id)
+    other.execute("update fastq.job set claim = $1, attempt = 2 where id = $2", claim_number(6, 1), job_id)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(recover(connection, [job_id], executing=[job_id])))
     thread.start()
@@ -147,7 +147,7 @@ def test_a_job_that_is_claimed_anew_while_recovery_waits_for_its_lock_is_left_al
 
     assert answers == [(0, 0)]
     row = living(connection, job_id)
-    assert (row["state"], row["claim"], row["crashes"]) == ("running", token(6, 1), 0)
+    assert (row["state"], row["claim"], row["crashes"]) == ("running", claim_number(6, 1), 0)
 
 
 def test_recovering_twice_changes_nothing_more(connection, jobs):
@@ -164,4 +164,4 @@ def test_recovered_jobs_can_be_claimed_and_their_queue_is_woken(connection, othe
     recover(connection, jobs, executing=jobs[:1])
 
     assert list(other.notifications(timeout=2.0)) == ["default"]
-    assert sorted(claimed_ids(connection, token(6, 1))) == jobs
+    assert sorted(claimed_ids(connection, claim_number(6, 1))) == jobs

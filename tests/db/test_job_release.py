@@ -1,8 +1,8 @@
 """Handing back what was claimed and never started."""
 
-from tests.db.jobs import CHANNEL, add, claim, claimed_ids, living, token
+from tests.db.jobs import CHANNEL, add, claim, claim_number, claimed_ids, living
 
-MINE = token(1, 1)
+MINE = claim_number(1, 1)
 
 
 def release(connection, ids, claims=(MINE,)):
@@ -31,7 +31,7 @@ def test_a_released_job_lies_ahead_of_every_cursor(connection):
 def test_only_jobs_that_are_still_ours_are_released(connection):
     ours, theirs, ended, waiting = add(connection, 4)
     claim(connection, MINE, limit=3)
-    connection.execute("update fastq.job set claim = $1 where id = $2", token(2, 1), theirs)
+    connection.execute("update fastq.job set claim = $1 where id = $2", claim_number(2, 1), theirs)
     connection.run("job_complete", [ended], [MINE])
 
     assert release(connection, [ours, theirs, ended, waiting]) == 1
@@ -42,10 +42,10 @@ def test_only_jobs_that_are_still_ours_are_released(connection):
 
 def test_it_wakes_each_queue_once(connection, other):
     ids = add(connection, 3, queue="a") + add(connection, 3, queue="b")
-    claim(connection, token(1, 1), queue="a")
-    claim(connection, token(1, 2), queue="b")
+    claim(connection, claim_number(1, 1), queue="a")
+    claim(connection, claim_number(1, 2), queue="b")
     other.listen(CHANNEL)
 
-    assert release(connection, ids, [token(1, 1), token(1, 2)]) == 6
+    assert release(connection, ids, [claim_number(1, 1), claim_number(1, 2)]) == 6
 
     assert sorted(other.notifications(timeout=2.0)) == ["a", "b"]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claimed_ids, living, token
+from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claim_number, claimed_ids, living
 
-MINE = token(1, 1)
+MINE = claim_number(1, 1)
 
 
 def retry(connection, ids, *, delay=0.0, charged=True, error=ERROR, claims=None):
@@ -81,7 +81,7 @@ def test_a_job_whose_cancellation_was_asked_for_ends_cancelled(connection, job, 
 def test_only_jobs_that_are_still_ours_change(connection):
     ours, theirs, released, ended = add(connection, 4)
     claim(connection, MINE)
-    connection.execute("update fastq.job set claim = $1 where id = $2", token(2, 1), theirs)
+    connection.execute("update fastq.job set claim = $1 where id = $2", claim_number(2, 1), theirs)
     connection.run("job_release", [released], [MINE], CHANNEL)
     connection.run("job_complete_archive", [ended], [MINE])
 

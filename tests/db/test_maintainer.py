@@ -7,7 +7,7 @@ import pytest
 from fastq import admin_leaders
 from fastq.config import Config
 from fastq.maintainer import Maintainer
-from tests.db.jobs import add, claim, session, token
+from tests.db.jobs import add, claim, claim_number, session
 from tests.helpers import wait_for
 
 GONE, AT_WORK = 3, 4  # numbers of processes
@@ -70,7 +70,7 @@ def test_a_named_leader_promotes_and_rescues_in_its_own_queues_only(connection, 
     know(connection, GONE, -1.0, "billing", "invoices")
     own, others = ([*add(connection, 2, queue=queue), *add(connection, 1, queue=queue)] for queue in ("invoices", "default"))
     for queue in ("invoices", "default"):
-        claim(connection, token(GONE, 1), queue=queue, limit=2)
+        claim(connection, claim_number(GONE, 1), queue=queue, limit=2)
     connection.execute(
         "update fastq.job set state = 'scheduled', seq = null, scheduled_at = clock_timestamp() where state = 'available'"
     )

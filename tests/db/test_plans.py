@@ -10,11 +10,11 @@ import pytest
 
 from fastq import db
 from fastq.migrate import migrate
-from tests.db.jobs import CHANNEL, END, ERROR, START, add, claim, session, token
+from tests.db.jobs import CHANNEL, END, ERROR, START, add, claim, claim_number, session
 from tests.helpers import create_database, drop_database
 
 MANY = 100_000
-CLAIM = token(1, 1)
+CLAIM = claim_number(1, 1)
 IDS, CLAIMS = [1, 2, 3], [CLAIM]
 FENCE = ("leader:default", "me", 1)
 PARAMETERS = {

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from tests.db.jobs import add, claim, count, token
+from tests.db.jobs import add, claim, claim_number, count
 
 
 def beat(connection, ids, pids=None, *, ttl=15.0, host="h", supervisor="h:1:abc", queues="default"):
@@ -53,8 +53,8 @@ def test_a_row_that_was_removed_comes_back(connection):
 
 def test_it_answers_with_the_jobs_to_cancel_that_these_processes_have(connection):
     mine, theirs, waiting, unasked = add(connection, 4)
-    claim(connection, token(7, 1))
-    connection.execute("update fastq.job set claim = $1 where id = $2", token(9, 1), theirs)
+    claim(connection, claim_number(7, 1))
+    connection.execute("update fastq.job set claim = $1 where id = $2", claim_number(9, 1), theirs)
     connection.execute("update fastq.job set state = 'available', claim = null where id = $1", waiting)
     connection.execute("update fastq.job set cancel_requested = true where id <> $1", unasked)
 

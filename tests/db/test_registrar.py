@@ -6,7 +6,7 @@ import pytest
 
 from fastq.board import Board
 from fastq.registrar import Registrar
-from tests.db.jobs import add, living, token
+from tests.db.jobs import add, claim_number, living
 from tests.db.leases import configured
 from tests.helpers import wait_for
 
@@ -33,7 +33,7 @@ def numbers(registrar, count):
 
 def hold(connection, board, desk, number):
     """Let a process hold a job; return the job's id."""
-    (job_id,) = add(connection, state="running", attempt=1, claim=token(number, 1))
+    (job_id,) = add(connection, state="running", attempt=1, claim=claim_number(number, 1))
     board.lane(desk, 0, 0).claimed(array("q", [job_id]))
     return job_id
 

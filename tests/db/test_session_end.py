@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from fastq import db
-from tests.db.jobs import add, claim, living, session, token
+from tests.db.jobs import add, claim, claim_number, living, session
 from tests.helpers import execute, wait_for
 
 
@@ -34,7 +34,7 @@ def test_a_claim_under_way_is_undone(connection, database):
     (job_id,) = add(connection)
     victim = session(database)
     victim.execute("begin")
-    claim(victim, token(1, 1))
+    claim(victim, claim_number(1, 1))
 
     end(connection, victim.backend_pid)
 

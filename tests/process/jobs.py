@@ -80,7 +80,7 @@ class OutcomeWorker(Worker[Outcome]):
             raise ValueError({"raise nul": "a\0b", "raise surrogate": "a\ud800b", "raise long": "x" * 100_000}.get(what, what))
         return returned.get(what)
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
         if isinstance(error, Mute) or "raise exit delay" in str(error):
             raise SystemExit(4)
         if "raise bad delay" in str(error):
@@ -128,7 +128,7 @@ class HangWorker(Worker[Hang]):
         finally:
             tell(job, "finally")
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
         return 3600.0
 
 
@@ -168,7 +168,7 @@ class AsyncHangWorker(Worker[AsyncHang]):
                 if job.args.how != "swallow":
                     raise
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
         return 3600.0
 
 
@@ -210,7 +210,7 @@ class EdgeWorker(Worker[Edge]):
         finally:
             tell(job, "ran")
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
         return 3600.0
 
 

@@ -54,7 +54,7 @@ class OddWorker(Worker[Odd]):
     def work(self, job: Job[Odd]) -> object:
         return misbehave(job.args.what)
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
         return 3600.0
 
 
@@ -68,7 +68,7 @@ class AsyncOddWorker(Worker[AsyncOdd]):
     async def work(self, job: Job[AsyncOdd]) -> object:
         return misbehave(job.args.what)
 
-    def retry_delay(self, job_attempt: int, error: BaseException) -> float:
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
         return 3600.0
 
 

@@ -99,8 +99,8 @@ def test_workers_cannot_be_added_behind_the_registrys_back(registry):
 
 def test_retry_delay_is_the_default_unless_overridden():
     class Eager(Worker[SortArgs]):
-        def retry_delay(self, job_attempt, error):
-            return 0.5 * job_attempt
+        def retry_delay(self, attempt, error):
+            return 0.5 * attempt
 
     assert 14.4 <= Worker().retry_delay(2, ValueError()) <= 17.6
     assert Eager().retry_delay(2, ValueError()) == 1.0
