@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq import db, outcome
 from fastq.codec import encode_bools, encode_floats, encode_ids, encode_texts
+from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.job import Cancel, Job, Snooze
 from fastq.outcome import Failed, Output, Release
@@ -84,7 +85,7 @@ class Completer:
             write, part = parts[0]
             try:
                 write(part)
-            except (db.Error, db.DatabaseUnavailable) as error:
+            except (db.Error, DatabaseUnavailable) as error:
                 count = sum(len(some) for _, some in parts)
                 if self.give_up_at is not None and time.monotonic() >= self.give_up_at:
                     self.unwritten += count

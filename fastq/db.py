@@ -23,6 +23,7 @@ The schema's name is replaced at load time: the files say `fastq.`, which is wha
 from __future__ import annotations
 
 import functools
+import hashlib
 import re
 import socket
 import threading
@@ -38,8 +39,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
-from fastq.errors import ConfigError, FastqError, LeaseError
-from fastq.errors import DatabaseUnavailable as DatabaseUnavailable  # noqa: PLC0414 - who talks to the database catches it with our Error
+from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, LeaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,6 +73,9 @@ PINNED_SETTINGS = {
     "enable_mergejoin": "off",
     "jit": "off",
 }
+
+NO_ROWS_FAULT = {"08", "0A", "25", "26", "28", "3D", "3F", "40", "53", "57", "58", "F0", "XX"}
+"""Classes of errors that say nothing about a row: connection, transaction, privileges of the session, resources, the server."""
 
 
 @functools.cache
@@ -168,10 +171,6 @@ class Connection:
         """Yield the payloads that arrive within `timeout` seconds, all that came with the first at once."""
         for notification in self.raw.notifies(timeout=timeout, stop_after=1):
             yield notification.payload
-
-    def fileno(self) -> int:
-        """Return the socket's descriptor, for select."""
-        return self.raw.fileno()
 
     @property
     def usable(self) -> bool:
@@ -316,17 +315,53 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def lock_key(purpose: str, schema: str) -> int:
+    """Return the key of the advisory lock under which something of a schema is done by one at a time."""
+    return int.from_bytes(hashlib.blake2b(f"fastq {purpose} {schema}".encode(), digest_size=8).digest(), signed=True)
+
+
+# What an error means, by its SQLSTATE: nobody else compares these.
+
+
+def _state(error: BaseException) -> str:
+    """Return the code that the server gave; '' for an error that is none of the server's."""
+    return getattr(error, "sqlstate", None) or ""
+
+
+def lock_not_available(error: BaseException) -> bool:
+    """Tell whether a lock did not come within lock_timeout, or at once where it was not to be waited for."""
+    return _state(error) == "55P03"
+
+
+def too_slow(error: BaseException) -> bool:
+    """Tell whether a statement ran into a time limit: statement_timeout (as a cancellation), or that of a lock."""
+    return _state(error) == "57014" or lock_not_available(error)
+
+
+def deadlocked(error: BaseException) -> bool:
+    """Tell whether the statement was ended since it and others waited for one another."""
+    return _state(error) == "40P01"
+
+
 def serialization_failed(error: BaseException) -> bool:
     """Tell whether somebody else was first, where a session that we may not pin has a stricter isolation."""
-    return getattr(error, "sqlstate", None) == "40001"
+    return _state(error) == "40001"
 
 
 def refused_data(error: BaseException) -> bool:
-    """Tell whether Postgres refused a value of the statement, so that the same statement without that row may pass."""
-    state = getattr(error, "sqlstate", None) or ""
+    """Tell whether Postgres refused a value of the statement for sure: the same statement without that row may pass."""
+    state = _state(error)
     return state[:2] in {"21", "22", "23"} or state in {"54000", "P0001"}  # the last: a trigger's `raise exception`
+
+
+def row_refused(error: BaseException) -> bool:
+    """Tell whether a row may be what the statement failed for: a trigger raises any code, so whatever is not known to be no row's."""
+    state = _state(error)
+    return (
+        bool(state) and state[:2] not in NO_ROWS_FAULT and state != "42501" and not undefined_schema(error)
+    )  # 42501: no privilege
 
 
 def undefined_schema(error: BaseException) -> bool:
     """Tell whether the statement failed because the schema is not there or not migrated."""
-    return getattr(error, "sqlstate", None) in {"3F000", "42P01", "42703", "42883", "42704"}
+    return _state(error) in {"3F000", "42P01", "42703", "42883", "42704"}

@@ -14,7 +14,6 @@ It deliberately knows no way back: a version that went wrong is repaired by the 
 from __future__ import annotations
 
 import functools
-import hashlib
 import random
 import time
 from importlib import resources
@@ -37,9 +36,6 @@ PAUSE = 0.25
 
 OLDEST_POSTGRES = 14
 """The oldest major version that the project supported when this was written."""
-
-LOCK_NOT_AVAILABLE = "55P03"
-DEADLOCK_DETECTED = "40P01"
 
 HOUSEKEEPING = """\
 create table if not exists fastq.migration (
@@ -112,11 +108,6 @@ def current_version(connection: Connection) -> int:
     return int(version)
 
 
-def lock_key(schema: str) -> int:
-    """Return the key of the advisory lock under which this schema is migrated."""
-    return int.from_bytes(hashlib.blake2b(f"fastq migrate {schema}".encode(), digest_size=8).digest(), signed=True)
-
-
 def _check_server(connection: Connection) -> None:
     [(number,)] = connection.execute("select current_setting('server_version_num')::int")
     if number < OLDEST_POSTGRES * 10_000:
@@ -136,7 +127,7 @@ def _apply_patiently(connection: Connection, migration: Migration) -> bool:
         try:
             return _apply(connection, migration)
         except db.Error as error:
-            if getattr(error, "sqlstate", None) not in {LOCK_NOT_AVAILABLE, DEADLOCK_DETECTED}:
+            if not (db.lock_not_available(error) or db.deadlocked(error)):
                 raise
             if time.monotonic() > give_up:
                 raise MigrationError(
@@ -176,7 +167,7 @@ def _preamble(schema: str) -> list[str]:
         "set local statement_timeout = 0",  # a limit meant for people must not cut a migration off
         "set local search_path = pg_catalog",
         "set local client_min_messages = warning",
-        f"select pg_advisory_xact_lock({lock_key(schema)})",
+        f"select pg_advisory_xact_lock({db.lock_key('migrate', schema)})",
     ]
 
 

@@ -21,7 +21,6 @@ It deliberately does not detach concurrently: Postgres refuses that as long as t
 
 from __future__ import annotations
 
-import hashlib
 import re
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
@@ -48,7 +47,6 @@ LARGE = 8 * 2**20
 BLOCKS = 128
 """Pages of what was set aside that come back at once, a megabyte: some 7,000 small rows, 50 ms."""
 
-LOCK_NOT_AVAILABLE = "55P03"
 NAME = re.compile(r"job_archive_(\d{4})(\d\d)(\d\d)")
 
 SETTINGS = "fillfactor = 100, autovacuum_vacuum_insert_scale_factor = 1, autovacuum_analyze_scale_factor = 1"
@@ -230,18 +228,13 @@ def _transaction(connection: Connection, hold: Callable[[], None]) -> Iterator[l
     connection.execute("begin")
     try:
         connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
-        connection.execute(f"select pg_advisory_xact_lock({lock_key(connection.schema)})")
+        connection.execute(f"select pg_advisory_xact_lock({db.lock_key('partitions', connection.schema)})")
         hold()
         yield succeeded
         connection.execute("commit")
     except BaseException as error:
         if connection.usable:
             connection.execute("rollback")
-        if getattr(error, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+        if not db.lock_not_available(error):
             raise
         succeeded.clear()
-
-
-def lock_key(schema: str) -> int:
-    """Return the key of the advisory lock under which this schema's partitions change."""
-    return int.from_bytes(hashlib.blake2b(f"fastq partitions {schema}".encode(), digest_size=8).digest(), signed=True)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fastq import board, db
 from fastq.codec import decode
 from fastq.completer import FIRST_PAUSE, LONGEST_PAUSE, Completer
+from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.outcome import Release, failed
 
@@ -184,7 +185,7 @@ class Producer:
             again = False
             for feed in self._feeds:
                 again |= self._feed(feed)
-        except (db.Error, db.DatabaseUnavailable) as error:
+        except (db.Error, DatabaseUnavailable) as error:
             return self._lost(error)
         self._pause = FIRST_PAUSE
         return (

@@ -50,23 +50,6 @@ MAX_ASIDE = 20_000
 SLOW_TRIES = 2
 """Times that a single row may take too long before it is set aside."""
 
-TOO_SLOW = {"57014", "55P03"}
-"""query_canceled (statement_timeout) and lock_not_available."""
-
-NO_ROWS_FAULT = {"08", "0A", "25", "26", "28", "3D", "3F", "40", "53", "57", "58", "F0", "XX"}
-"""Classes of errors that say nothing about a row: connection, transaction, privileges of the session, resources, the server."""
-
-
-def too_slow(error: BaseException) -> bool:
-    """Tell whether a statement ran into a time limit."""
-    return getattr(error, "sqlstate", None) in TOO_SLOW
-
-
-def row_refused(error: BaseException) -> bool:
-    """Tell whether the same statement may pass without one of its rows."""
-    state = getattr(error, "sqlstate", None)
-    return state is not None and state[:2] not in NO_ROWS_FAULT and state != "42501" and not db.undefined_schema(error)
-
 
 class Size:
     """A size that is halved when something took too long and doubled when it went well again."""
@@ -129,9 +112,9 @@ class Batch:
         try:
             put(batch)
         except db.Error as error:
-            if too_slow(error):
+            if db.too_slow(error):
                 return self._too_slow(batch, rows, error)
-            if not row_refused(error):
+            if not db.row_refused(error):
                 raise
             return [*self._search(batch, put, error), *rest]
         self._slow = 0
@@ -171,11 +154,11 @@ class Batch:
         try:
             put(part)
         except db.Error as error:
-            if too_slow(error):
+            if db.too_slow(error):
                 self.size.shrink(len(part), error)
                 self._passed = True  # another try, a smaller one, is worth it
                 return part
-            if not row_refused(error):
+            if not db.row_refused(error):
                 raise
             if len(part) == 1:
                 group = self._group(part[0])

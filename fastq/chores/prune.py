@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastq import db
-from fastq.chores.batch import Batch, too_slow
+from fastq.chores.batch import Batch
 from fastq.retention import Retention
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Walk:
                     "archive_old", site.queues, self._low, oldest, self._step, *rules, LIMIT, aside
                 )
         except db.Error as error:
-            if not too_slow(error) or self._step <= 1.0:
+            if not db.too_slow(error) or self._step <= 1.0:
                 raise
             self._step /= 4
             return False

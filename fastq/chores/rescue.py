@@ -29,7 +29,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fastq import db
-from fastq.chores.batch import Batch, Size, too_slow
+from fastq.chores.batch import Batch, Size
 from fastq.events import emit
 from fastq.outcome import error_json
 
@@ -188,7 +188,7 @@ class Rescue:
                 list(self._expired),
             )
         except db.Error as error:
-            if not too_slow(error) or window <= SMALLEST_WINDOW:
+            if not db.too_slow(error) or window <= SMALLEST_WINDOW:
                 raise
             self._window.shrink(window, error)
             return

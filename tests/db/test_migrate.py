@@ -10,8 +10,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from fastq import db
+from fastq.db import lock_key
 from fastq.errors import DatabaseUnavailable, MigrationError
-from fastq.migrate import check, lock_key, migrate, migrations, script
+from fastq.migrate import check, migrate, migrations, script
 from tests.helpers import execute, wait_for
 
 NAMES = [migration.name for migration in migrations()]
@@ -83,7 +84,7 @@ def test_a_script_from_the_last_version_on_is_empty():
 
 def test_ten_processes_at_once_apply_each_migration_once(empty_database):
     with psycopg.connect(empty_database) as holder:  # keeps the lock until all ten have come for it
-        holder.execute("select pg_advisory_xact_lock(%s)", (lock_key("fastq"),))
+        holder.execute("select pg_advisory_xact_lock(%s)", (lock_key("migrate", "fastq"),))
         running = [program(empty_database) for _ in range(10)]
         here = "select count(*) from pg_stat_activity where application_name = 'fastq migrate' and datname = current_database()"
         wait_for(lambda: execute(empty_database, here) == [(10,)], timeout=30, what="ten that migrate")
@@ -127,7 +128,7 @@ def test_a_migration_waits_for_its_lock_in_short_attempts(empty_database, monkey
     monkeypatch.setattr("fastq.migrate.LOCK_TIMEOUT", "50ms")
     monkeypatch.setattr("fastq.migrate.PATIENCE", 0.3)
     with psycopg.connect(empty_database) as holder:
-        holder.execute("select pg_advisory_xact_lock(%s)", (lock_key("fastq"),))
+        holder.execute("select pg_advisory_xact_lock(%s)", (lock_key("migrate", "fastq"),))
         with pytest.raises(MigrationError, match=r"0001_initial did not get its locks in 0.3 s .* run fastq migrate again"):
             migrate(empty_database)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fastq import lease, migrate, partitions
+from fastq import lease
 from fastq.config import Config
+from fastq.db import lock_key
 from fastq.elector import Elector
 from fastq.errors import ConfigError, LeaseError
 from fastq.lease import JITTER, MARGIN, RENEW_AT, Answer, Lease, Watch, identity, trust_of
@@ -144,7 +145,7 @@ def test_an_elector_is_made_without_connecting_so_that_what_is_forked_before_its
 
 @pytest.mark.lease("L55")
 def test_a_million_names_have_a_million_keys_of_64_bits():
-    keys = {lock_key(f"schema_{number}") for lock_key in (migrate.lock_key, partitions.lock_key) for number in range(500_000)}
+    keys = {lock_key(purpose, f"schema_{number}") for purpose in ("migrate", "partitions") for number in range(500_000)}
 
     assert len(keys) == 1_000_000
     assert -(2**63) <= min(keys) < -(2**62), "all 64 bits are used"
@@ -153,7 +154,7 @@ def test_a_million_names_have_a_million_keys_of_64_bits():
 
 @pytest.mark.lease("L55")
 def test_the_same_schema_has_different_keys_for_different_purposes():
-    assert migrate.lock_key("fastq") != partitions.lock_key("fastq")
+    assert lock_key("migrate", "fastq") != lock_key("partitions", "fastq")
 
 
 @pytest.mark.lease("L55", "L30")
