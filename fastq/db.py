@@ -355,11 +355,11 @@ def refused_data(error: BaseException) -> bool:
 
 
 def row_refused(error: BaseException) -> bool:
-    """Tell whether a row may be what the statement failed for: a trigger raises any code, so whatever is not known to be no row's."""
+    """Tell whether the same statement may pass without one of its rows: unless it is known that no row is at fault."""
     state = _state(error)
-    return (
-        bool(state) and state[:2] not in NO_ROWS_FAULT and state != "42501" and not undefined_schema(error)
-    )  # 42501: no privilege
+    if state == "42501" or undefined_schema(error):  # the first: a privilege is missing
+        return False
+    return bool(state) and state[:2] not in NO_ROWS_FAULT
 
 
 def undefined_schema(error: BaseException) -> bool:
