@@ -1,6 +1,7 @@
 """The rules of the house that a program can check: sizes, layers, doors, and the headers of the SQL."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from itertools import takewhile
@@ -40,6 +41,11 @@ CALLS = {  # an attribute of os -> who may use it
     "environ": {"config"},
     "getenv": {"config"},
     "fork": set(),  # multiprocess does, in the fork server
+}
+
+OTHER_MEANINGS = {  # a statement's name -> modules in which that word is something else
+    "job_due": {"chores/reindex"},  # an index
+    "once": {"periodic"},  # a policy for missed ticks
 }
 
 
@@ -110,6 +116,25 @@ def test_a_statement_begins_with_what_caller_index_and_locks(path):
     labels = re.findall(r"^-- (what|called by|index|locks): \S", header(path), flags=re.MULTILINE)
 
     assert labels == ["what", "called by", "index", "locks"]
+
+
+@functools.cache
+def strings(path: Path) -> set[str]:
+    """Return the strings that a module holds."""
+    return {n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+
+
+@pytest.mark.parametrize("path", [path for path in STATEMENTS if path.parent.name == "sql"], ids=named)
+def test_a_statement_is_called_by_the_modules_that_its_header_names(path):
+    told = re.search(r"^-- called by: ([a-z_/]+(?:, [a-z_/]+)*)[.:]", header(path), flags=re.MULTILINE)
+    assert told, "'called by' begins with the modules below fastq/, and ends them with a full stop or a colon"
+    callers = {
+        str(module.relative_to(ROOT / "fastq").with_suffix(""))
+        for module in MODULES
+        if layer_name(module) != "bench" and path.stem in strings(module)  # bench runs them to measure them
+    }
+
+    assert set(told[1].split(", ")) == callers - OTHER_MEANINGS.get(path.stem, set())
 
 
 @pytest.mark.parametrize("path", [path for path in STATEMENTS if path.parent.name == "migrations"], ids=named)

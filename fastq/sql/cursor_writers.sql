@@ -1,5 +1,5 @@
 -- what: whether a transaction older than xid $1 may still commit rows of job: one that holds the lock that inserting takes.
--- called by: cursor, when the snapshots alone do not let the low-water mark move: some old transaction lives, but need not be ours.
+-- called by: cursor: when the snapshots alone do not let the low-water mark move: some old transaction lives, but need not be ours.
 -- index: none: it reads the lock table.
 -- locks: none.
 select exists (

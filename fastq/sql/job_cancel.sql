@@ -1,5 +1,5 @@
 -- what: moves waiting jobs to the archive as cancelled, and asks for the end of running ones; says of each id what it was and what it became.
--- called by: admin (cancel). $1 ids, $2 channel.
+-- called by: admin, client, client_async: cancel. $1 ids, $2 channel.
 -- index: job_pkey; job_archive_id (block ranges).
 -- locks: the living rows, in the order of their ids.
 with mine as (

@@ -1,5 +1,5 @@
 -- what: claims up to $7 jobs of one queue, best priority first, each after its cursor; the answer is one row of blobs.
--- called by: producer, in its turn. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit,
+-- called by: cursor: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit,
 --            $8-$11 upper end of seq by priority (inclusive): a re-scan ends at each priority's own frontier, or what waits beyond
 --            one of them would be taken before its turn.
 -- index: job_ready, one range per priority. The UPDATE is HOT: it changes no column that an index names.

@@ -1,5 +1,5 @@
 -- what: removes waiting and finished jobs for good; running ones stay. Says of each id what it was and whether it is gone.
--- called by: admin (delete). $1 ids.
+-- called by: admin: delete. $1 ids.
 -- index: job_pkey; job_archive_id (block ranges).
 -- locks: the rows, in the order of their ids.
 with mine as (

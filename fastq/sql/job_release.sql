@@ -1,5 +1,5 @@
 -- what: hands back jobs that were claimed and never started: no attempt is charged. They get a new seq (behind the cursor they would be late).
--- called by: process, when it stops with jobs in its inbox. $1 ids bigint[], $2 claims bigint[], $3 channel.
+-- called by: process, producer: at a stop with jobs in the inbox; after a claim whose answer never came. $1 ids bigint[], $2 claims bigint[], $3 channel.
 -- index: job_pkey.
 -- locks: the rows.
 with released as (

@@ -1,5 +1,5 @@
 -- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and no crashes.
--- called by: admin (retry). $1 ids, $2 channel. Says of each id what it was and what it became.
+-- called by: admin, client, client_async: retry. $1 ids, $2 channel. Says of each id what it was and what it became.
 -- index: job_pkey; job_archive_id (block ranges).
 -- locks: the rows, in the order of their ids.
 with mine as (

@@ -3,7 +3,7 @@
 --       attempt or not). Who knows which jobs had started has died with the process: a last attempt may have, so the job is not run once
 --       more than it was allowed to.
 --       Says how many are available again, and how many ended.
--- called by: rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
+-- called by: chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
 --            $9 channel, $10 error (json text).
 -- index: job_pkey; process_pkey; lease_pkey.
 -- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.

@@ -1,5 +1,5 @@
 -- what: keeps the rows of this supervisor's processes alive (and makes or remakes them); answers with the jobs among theirs whose cancellation was asked for.
--- called by: supervisor (beat). Arrays: $1 ids, $2 pids. $3 host, $4 supervisor, $5 queues, $6 ttl in seconds,
+-- called by: registrar: each beat. Arrays: $1 ids, $2 pids. $3 host, $4 supervisor, $5 queues, $6 ttl in seconds,
 --            $7 domain, $8 periodic jobs that its app declares.
 -- index: process_pkey; job_cancel_requested.
 -- locks: the rows of this supervisor's own processes.

@@ -1,5 +1,5 @@
 -- what: takes 64 process numbers, from the one returned on.
--- called by: supervisor, at its start and when it has used them up.
+-- called by: registrar: at its start and when it has used them up.
 -- index: none.
 -- locks: none.
 select nextval('fastq.process_number')

@@ -1,5 +1,5 @@
 -- what: the queues that are known by a job, a row or a living process, with what is in them. Counts stop at $1 (ready) and $1 (waiting, all queues).
--- called by: admin (queues). The counts are for people: bounded, so that a backlog of millions does not hold them up.
+-- called by: admin: list_queues. The counts are for people: bounded, so that a backlog of millions does not hold them up.
 -- index: job_ready, skipped from queue to queue; job_due.
 -- locks: none.
 with recursive ready (name) as (

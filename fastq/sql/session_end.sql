@@ -1,6 +1,6 @@
 -- what: ends the database sessions of a dead process and waits until they are gone, so that a claim on its way commits before we look, or never.
 --       Only sessions that call themselves ours: a pid may be somebody else's by now.
--- called by: supervisor, before it gives the jobs of a dead child back. $1 backend pids, $2 wait in milliseconds.
+-- called by: registrar: before it gives the jobs of a dead child back. $1 backend pids, $2 wait in milliseconds.
 -- index: none.
 -- locks: none.
 select count(*) filter (where pg_terminate_backend(pid, $2::bigint))
