@@ -33,23 +33,47 @@ if TYPE_CHECKING:
 
 PRIORITIES = 4
 
-# Words of a queue's cursor.
-FRONTIER, LOW, RESCAN, RESCAN_END, MARK = (range(start, start + PRIORITIES) for start in range(0, 5 * PRIORITIES, PRIORITIES))
-RESCANNING, RESCANNED_AT, RESCAN_TOOK, OWED = range(20, 24)
-BARRIER_XID, BARRIER_AT, WAKES, DRAINED, LOOKED_AT, SWEPT_AT, BACKLOG = range(24, 31)
-TOP, PART_LANE, STRETCH = range(31, 34)
-EARLIER = range(34, 34 + PRIORITIES)
-CHECKED_AT = 38
-CURSOR_WORDS = 40
+# Words of a queue's cursor. Times are monotonic, in ns; places are seqs, by priority. They are written by whoever has the turn
+# (or has waited for it in vain), but for what the comments say. A lost connection sets CHECKED_AT and SWEPT_AT back without it.
+FRONTIER = range(PRIORITIES)  # the last seq claimed, or the end of the last part taken; claims of parts move it without the turn
+LOW = range(PRIORITIES, 2 * PRIORITIES)  # nothing available lies at or below it
+RESCAN = range(2 * PRIORITIES, 3 * PRIORITIES)  # how far the pass of the re-scan has come
+RESCAN_END = range(3 * PRIORITIES, 4 * PRIORITIES)  # where the pass ends
+MARK = range(4 * PRIORITIES, 5 * PRIORITIES)  # the frontier when the mark was noted: LOW moves up to it
+RESCANNING = 20  # 1: a pass is under way
+RESCANNED_AT = 21  # when the last pass ended
+RESCAN_TOOK = 22  # ns that the last statement of the last pass took
+OWED = 23  # 1: a re-scan was put off, for the last one was long
+BARRIER_XID = 24  # whoever was writing at the mark has a lower xid (0: not asked yet)
+BARRIER_AT = 25  # when the mark was noted (0: there is none); put later while somebody still writes, to ask again soon
+WAKES = 26  # notifications for the queue so far; the supervisor's listener alone counts them
+DRAINED = 27  # WAKES when the last look that left no backlog began: another value calls for a look
+LOOKED_AT = 28  # when the last look began, or the last part was taken
+SWEPT_AT = 29  # when the last re-scan from zero began
+BACKLOG = 30  # 1: the last look took all that it had room for, or its re-scan is not through
+TOP = 31  # the highest seq known to be given out: no part reaches beyond it
+PART_LANE = 32  # the index of the priority that has the backlog
+STRETCH = 33  # numbers per wanted job in a part (0 counts as 1); the claims of parts set it without the turn
+EARLIER = range(34, 34 + PRIORITIES)  # the frontiers when the last pass began: under backlog the next one ends there
+CHECKED_AT = 38  # when the sequence was last compared with the frontiers
+CURSOR_WORDS = 40  # with one to spare
 
-# Words of a desk.
-PROCESS, BUSY, ENDED, CLAIM, CLAIM_QUEUE, CLAIM_AFTER, KILL_AFTER, TICKED = range(8)
-SESSIONS = range(8, 12)  # producer, completer, and two to spare
-DESK_WORDS = 16
+# Words of a desk, which the supervisor wipes before a process sits down at it.
+PROCESS = 0  # the process's number, 0 when it recycles and has left its desk; by its main thread, as BUSY, KILL_AFTER and TICKED
+BUSY = 1  # jobs that execute, as of the last second; what `ps` shows too
+ENDED = 2  # outcomes written so far; by the completer
+CLAIM = 3  # the claim that was sent and whose jobs are in no ring yet, 0: none; by the producer, as the next two
+CLAIM_QUEUE = 4  # its queue's number
+CLAIM_AFTER = 5  # a seq below everything that it can take
+KILL_AFTER = 6  # monotonic ns after which the process is stuck, unless it ticks before (0: nothing limits it)
+TICKED = 7  # monotonic ns of the watchdog's last tick (0: the process is not there yet)
+SESSIONS = range(8, 12)  # backend pids, by who connects: producer, completer, what hands back at the end; one to spare
+DESK_WORDS = 16  # with four to spare
 
-# Words of a lane, before its slots and its ring.
-HEAD, CARRIED = range(2)
-LANE_WORDS = 8
+# Words of a lane, before its slots and its ring; by the producer.
+HEAD = 0  # how many ids have ever been put into the ring
+CARRIED = 1  # HEAD when the ids of the slots were last put in again
+LANE_WORDS = 8  # with six to spare
 
 MODES = 2  # executor threads, event loop
 
