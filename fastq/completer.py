@@ -8,7 +8,7 @@ Sorted ids keep two completers from deadlocking. A batch is written in up to fou
 Postgres refuses because of a value is split until the one row that it is about is found, and that job fails with the reason.
 What the other parts have written is not sent again: it would be told as lost. A lost connection is rebuilt and the part sent
 again: that is safe, because what had been committed before the answer was lost is no longer ours and changes nothing.
-It deliberately never looks at args or workers.
+It deliberately never looks at args, nor at a worker beyond its `archive`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What an attempt came to, as a value: from the worker's return or exception to what the completer writes.
 
-Made in executor threads (and by the watchdog for a job that it gives up), read by the completer. Plain data, no I/O.
+Made in executors' threads and on the event loop, read by the completer. Attempts that end elsewhere fail there: in the watchdog
+(given up), the producer (args that do not fit) and the completer (refused). Plain data, no I/O.
 
     None      completed, nothing to tell: the common case costs nothing
     Output    completed, with a value to keep
@@ -9,8 +10,9 @@ Made in executor threads (and by the watchdog for a job that it gives up), read 
     Failed    the attempt failed; `delay` until the next one, None: discard it now
     Release   hand it back as if it had never been claimed, after `delay` seconds
 
-Texts are capped and cleaned here, once, so that Postgres never refuses a batch because of one of them. Making them runs code
-of the user's (`__str__`, `__repr__`, a time zone), which may raise anything at all: it is caught where it is called.
+Texts are capped and cleaned here, once, so that Postgres never refuses a batch because of one of them. Making an outcome of a
+value or an exception runs code of the user's (`__str__`, `__repr__`, a time zone, `retry_delay`), which may raise anything at
+all: it is caught where it is called. It may wait, too: a thread that all jobs depend on calls `failed` alone, without a cause.
 """
 
 from __future__ import annotations
@@ -108,23 +110,28 @@ def told(error: BaseException) -> str:
 
 
 def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException | None = None) -> Failed:
-    """Return a failure of this attempt; it is the last one if the job's attempts are used up."""
+    """Return a failure of this attempt; it is the last one if the job's attempts are used up.
+
+    The worker says how long to wait after what its `work` raised, the `cause`; without one no code of the user's runs.
+    """
     if job.attempt >= job.max_attempts:
         return Failed(error_json(message, trace), None)
-    worker: Worker[Any] | None = getattr(job.batch, "worker", None)
-    delay = 0.0
-    if worker is not None:
-        try:
-            delay = float(worker.retry_delay(job.attempt, cause or RuntimeError(message)))
-        except BaseException as error:  # noqa: BLE001 - the user's policy must not cost the job, nor the thread
-            trace += f"\nretry_delay failed too, so the default applies: {told(error)}"
-            delay = default_delay(job.attempt)
-        if not 0 <= delay <= MAX_DELAY:
-            trace += f"\nretry_delay gave {delay!r}, expected seconds from 0 to {MAX_DELAY:.0f}, so the default applies"
-            delay = default_delay(job.attempt)
-    else:
-        delay = default_delay(job.attempt)
-    return Failed(error_json(message, trace), delay)
+    if cause is None or job.batch.worker is None:
+        return Failed(error_json(message, trace), default_delay(job.attempt))
+    delay, problem = _delay_of(job.batch.worker, job.attempt, cause)
+    return Failed(error_json(message, trace + problem), delay)
+
+
+def _delay_of(worker: Worker[Any], attempt: int, cause: BaseException) -> tuple[float, str]:
+    """Return the seconds that the worker wants to wait, or the default and what is wrong with its answer."""
+    try:
+        delay = float(worker.retry_delay(attempt, cause))
+    except BaseException as error:  # noqa: BLE001 - the user's policy must not cost the job, nor the thread
+        return default_delay(attempt), f"\nretry_delay failed too, so the default applies: {told(error)}"
+    if 0 <= delay <= MAX_DELAY:
+        return delay, ""
+    wrong = f"\nretry_delay gave {delay!r}, expected seconds from 0 to {MAX_DELAY:.0f}, so the default applies"
+    return default_delay(attempt), wrong
 
 
 def error_json(message: str, trace: str = "") -> str:

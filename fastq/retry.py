@@ -1,6 +1,7 @@
 """Decide how long a failed job waits before its next attempt.
 
-Pure: no clock and no state; the executor's threads call it once per failure, through `Worker.retry_delay`.
+Pure: no clock and no state; any thread may call it. What `work` has raised comes here through `Worker.retry_delay`, in the
+executors' threads and on the event loop; what has failed elsewhere comes without asking the worker.
 
 The wait grows with the fourth power of the attempt: 1 s, 16 s, 81 s ... 25 attempts span about three weeks, long enough
 to fix a bug over a holiday. The jitter keeps jobs that failed together from coming back together.

@@ -63,7 +63,11 @@ class Worker(Generic[A]):
         raise NotImplementedError
 
     def retry_delay(self, attempt: int, error: BaseException) -> float:  # noqa: ARG002 - for those who override
-        """Say how many seconds to wait after this attempt failed with this error."""
+        """Say how many seconds to wait after this attempt failed with this error, which `work` has raised.
+
+        Not asked where `work` has raised nothing: stored args that do not fit, a job that was given up, an outcome that could not
+        be stored. Those wait the default.
+        """
         return default_delay(attempt)
 
 

@@ -9,6 +9,7 @@ import ctypes
 import os
 import random
 import signal
+import threading
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -147,6 +148,27 @@ def _swallow():
             time.sleep(0.001)
     except BaseException:  # noqa: BLE001 - what users write
         pass
+
+
+@dataclass
+class Selfish(Args, kind="selfish"):
+    """Hangs with a lock that its own policy asks for."""
+
+
+@registry.register
+class SelfishWorker(Worker[Selfish]):
+    timeout = SHORT
+    lock = threading.Lock()
+
+    def work(self, job: Job[Selfish]) -> None:
+        tell(job, "start")
+        with self.lock:
+            while True:
+                _swallow()
+
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
+        with self.lock:
+            return 3600.0
 
 
 @dataclass

@@ -15,10 +15,10 @@ POLITE = 0.2 * GRACE
 SLACK = 0.8  # s; ticks, and two cores that others use too
 
 
-def failed_in_time(jobs, id_, limit):
+def failed_in_time(jobs, id_, limit, state="retryable"):
     """Wait for the failure of a job, which may take so long from its start; return its error."""
     (start,) = jobs.wait_until_told("start", id_)
-    fate = jobs.wait_for(id_, "retryable", timeout=limit + 5)
+    fate = jobs.wait_for(id_, state, timeout=limit + 5)
     assert time.monotonic() - start.at < limit + SLACK
     assert (fate.attempt, fate.crashes, len(fate.errors)) == (1, 0, 1)
     return fate.errors[0]["error"]
@@ -64,10 +64,13 @@ def test_jobs_that_do_not_end_are_given_up_and_the_process_is_replaced_when_its_
     (worker,) = supervisor.workers
     siblings = jobs.add_all("patient", [{"seconds": SHORT + GRACE + 0.7}]) + jobs.add_all("async_nap", [{"seconds": 1.5}])
     jobs.wait_until_told("start", times=2)
-    stuck = [jobs.add("hang", how="sleep"), jobs.add("hang", how="swallow"), jobs.add("async_hang", how="swallow")]
+    stuck = [
+        jobs.add(kind, how=how, max_attempts=1)
+        for kind, how in (("hang", "sleep"), ("hang", "swallow"), ("async_hang", "swallow"))
+    ]
 
     for id_ in stuck:
-        assert "did not end within 0.5 s of being told to" in failed_in_time(jobs, id_, SHORT + GRACE)
+        assert "did not end within 0.5 s of being told to" in failed_in_time(jobs, id_, SHORT + GRACE, "discarded")
     assert process_exists(worker)  # the siblings still run
     waiting = jobs.add("nap")
     for id_ in [*siblings, waiting]:
@@ -80,6 +83,16 @@ def test_jobs_that_do_not_end_are_given_up_and_the_process_is_replaced_when_its_
     assert "process.recycles" in supervisor.said
 
 
+def test_a_policy_that_waits_for_a_stuck_job_holds_up_no_timeout(supervise, jobs):
+    supervisor = supervise()
+    stuck, loop = jobs.add("selfish"), jobs.add("hang", how="loop")
+
+    assert "did not end within 0.5 s of being told to" in failed_in_time(jobs, stuck, SHORT + GRACE)
+    assert failed_in_time(jobs, loop, SHORT + POLITE) == f"JobTimeout: took longer than {SHORT} s"
+    supervisor.wait_until_it_says("process.recycles")
+    assert "process.killed" not in supervisor.said
+
+
 @pytest.fixture
 def recycling(supervise, jobs):
     """Give a function that starts a supervisor whose only process recycles beside a job that takes its time; and that job."""
@@ -88,7 +101,7 @@ def recycling(supervise, jobs):
         supervisor = supervise(timeout_grace=0.2, **settings)
         neighbour = jobs.add(kind, seconds=50)
         jobs.wait_until_told("start", neighbour)
-        jobs.add("hang", how="sleep")
+        jobs.add("hang", how="sleep", max_attempts=1)
         supervisor.wait_until_it_says("process.recycles")
         return supervisor, neighbour
 
@@ -134,7 +147,7 @@ def test_a_place_is_left_by_its_first_process_when_its_second_recycles_too(recyc
     second = jobs.add("patient", seconds=50)
     jobs.wait_until_told("start", second)
 
-    jobs.add("hang", how="sleep")
+    jobs.add("hang", how="sleep", max_attempts=1)
     supervisor.wait_until_it_says("process.recycles", times=2)
     third = jobs.add("patient", seconds=50)
     jobs.wait_until_told("start", third)
