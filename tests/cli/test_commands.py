@@ -29,6 +29,31 @@ def test_migrate_prints_sql_that_does_the_same(fastq, empty_database):
     assert json.loads(fastq("migrate", "--json", FASTQ_DATABASE_URL=empty_database).stdout)["applied"] == []
 
 
+def test_migrate_prints_sql_from_a_version_on(fastq, empty_database):
+    initial, commit, _ = fastq("migrate", "--sql").stdout.partition("commit;")
+    execute(empty_database, initial + commit)
+    assert execute(empty_database, "select max(version) from fastq.migration") == [(1,)]
+
+    execute(empty_database, fastq("migrate", "--sql", "--from", 1).stdout)
+
+    assert json.loads(fastq("migrate", "--json", FASTQ_DATABASE_URL=empty_database).stdout)["applied"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--from", "1"), "--from goes with --sql"),
+        (("--sql", "--from", "99"), "expected the version that the schema has, 0 to "),
+        (("--sql", "--from", "two"), "got 'two'"),
+    ],
+)
+def test_migrate_says_what_is_wrong_with_a_version(fastq, words, said):
+    told = fastq("migrate", *words)
+
+    assert told.returncode == 2
+    assert said in told.stderr
+
+
 def test_enqueue_stores_the_args_and_options(on_database, database):
     told = on_database(
         "enqueue",
