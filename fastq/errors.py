@@ -8,11 +8,12 @@
     ├── RegistryError         a worker that cannot be registered
     ├── MigrationError        the schema is missing, too old, too new, or could not be migrated
     ├── DatabaseUnavailable   no connection to Postgres, or it was lost and did not come back in time
-    └── LeaseLost             this process is no longer the leader that it believes it is
+    ├── LeaseError            a lease cannot be had as it was asked for
+    └── LeaseLost             the caller acts for a term that has ended: a leader's, a singleton's
 
 Pure values: any process and thread may raise them. Messages are lower case and say what was expected, what came,
-where, and what to do. `JobTimeout` and `JobCancelled` are not here: they interrupt the user's code and live in
-job.py, outside `Exception`.
+where, and what to do. `JobTimeout` and `JobCancelled` (job.py) and `SingletonStopped` (singleton.py) are not here: they
+interrupt the user's code and are outside `Exception`.
 """
 
 
