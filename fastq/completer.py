@@ -4,7 +4,7 @@ The first completion after a quiet moment is written at once; while a statement 
 batches grow with the load by themselves and there is no interval to tune.
 
 Only rows that still carry the claim they were executed under change; what does not is counted and told as lost ownership.
-Sorted ids keep two completers from deadlocking. A batch is written in up to four parts, each a statement and a commit; a part that
+Sorted ids keep two completers from deadlocking. A batch is written in up to four parts, each a commit; a part that
 Postgres refuses because of a value is split until the one row that it is about is found, and that job fails with the reason.
 What the other parts have written is not sent again: it would be told as lost. A lost connection is rebuilt and the part sent
 again: that is safe, because what had been committed before the answer was lost is no longer ours and changes nothing.
