@@ -357,8 +357,8 @@ def refused_data(error: BaseException) -> bool:
 def row_refused(error: BaseException) -> bool:
     """Tell whether the same statement may pass without one of its rows: unless it is known that no row is at fault."""
     state = _state(error)
-    if state == "42501" or undefined_schema(error):  # the first: a privilege is missing
-        return False
+    if state == "42501" or undefined_schema(error):  # a privilege, a table: ours for any row, or a trigger's own for some
+        return isinstance(error, psycopg.Error) and error.diag.context is not None
     return bool(state) and state[:2] not in NO_ROWS_FAULT
 
 

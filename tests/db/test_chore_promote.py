@@ -156,16 +156,23 @@ def refuse(connection, ids, doing="raise exception 'not this one'"):
     connection.execute("create trigger refuse before update on fastq.job for each row execute function public.refuse()")
 
 
-def test_a_row_that_a_trigger_refuses_is_set_aside_and_the_others_are_promoted(site, connection, events):
+@pytest.mark.parametrize(
+    ("doing", "error"),
+    [
+        ("raise exception 'not this one'", "not this one"),
+        ("insert into public.audit values (1)", 'relation "public.audit" does not exist'),
+    ],
+)
+def test_a_row_that_a_trigger_refuses_is_set_aside_and_the_others_are_promoted(site, connection, events, doing, error):
     ids = add_waiting(connection, 100)
-    refuse(connection, [ids[36], ids[37], ids[99]])
+    refuse(connection, [ids[36], ids[37], ids[99]], doing)
     chore = Promote()
 
     assert run_out(chore, site) == 97
 
     skipped = [event.fields for event in events if event.name == "chore.row_skipped"]
     assert sorted(event["id"] for event in skipped) == [ids[36], ids[37], ids[99]]
-    assert {(event["chore"], event["error"]) for event in skipped} == {("promote", "not this one")}
+    assert {(event["chore"], event["error"]) for event in skipped} == {("promote", error)}
     more = add_waiting(connection, 5)
     assert run_out(chore, site) == 5, "the rows that are set aside do not hold up others"
     assert states(connection, more) == ["available"] * 5
