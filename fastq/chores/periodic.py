@@ -7,6 +7,9 @@ Invariants:
 - A tick and its job are one statement, and a tick is unique: two leaders at once enqueue it once.
 - A schedule whose tick cannot be enqueued keeps it, with the reason on record, and does not hold up the others.
 
+It finds the schedule that spoils a batch by itself, not by batch.py: there are few, each is told by name with the reason in its
+row, and it is tried again after seconds.
+
 It deliberately knows nothing that another leader would not: what it keeps on `self` is when to try again what failed, how much to
 do at once, and what it has told already.
 """
@@ -56,11 +59,22 @@ PRUNED, PRUNE_INTERVAL = 2_000, 600.0
 COMPARE_INTERVAL = 10.0
 """Seconds between looks for definitions that differ: two beats, since that is how they become known."""
 
-TIMED_OUT = ("57014", "55P03")
+
+class Scheduled(NamedTuple):
+    """A schedule that is due or lacks a next tick: the columns of periodic_due.sql behind its first three."""
+
+    name: str
+    schedule: str
+    tz: str
+    missed: str
+    backfill: int
+    hash: str
+    next_tick: datetime | None
+    first: bool  # the pending tick is the run at its start
 
 
 class Due(NamedTuple):
-    """A schedule that is due, as periodic_due.sql tells it, with what to enqueue and when the next tick is."""
+    """What to enqueue for a schedule, and when its next tick is."""
 
     name: str
     hash: str
@@ -94,7 +108,7 @@ class Periodic:
         clock, wait, known = rows[0][:3]
         found: list[Due] = []
         for row in rows if rows[0][3] is not None else []:
-            due = self._due(site, clock, *row[3:])
+            due = self._due(site, clock, Scheduled._make(row[3:]))
             found += [due] if due is not None else []
             if sum(len(each.ticks) for each in found) >= TICKS:
                 break
@@ -105,28 +119,17 @@ class Periodic:
         limit = LOOK if known else IDLE
         return min(limit, wait if wait is not None else limit, *(at - now for at in self._aside.values()))
 
-    def _due(
-        self,
-        site: Site,
-        clock: datetime,
-        name: str,
-        schedule: str,
-        tz: str,
-        missed: str,
-        backfill: int,
-        hash_: str,
-        next_tick: datetime | None,
-        first: bool,
-    ) -> Due | None:
+    def _due(self, site: Site, clock: datetime, row: Scheduled) -> Due | None:
         """Compute the ticks of a schedule; None if it cannot be read here: a zone that this host does not know."""
         try:
-            when = schedule_of(schedule, tz)
-            ticks = [] if next_tick is None else due_ticks(when, (missed, backfill), next_tick, clock, first=first)
+            when, policy, ticks = schedule_of(row.schedule, row.tz), (row.missed, row.backfill), []
+            if row.next_tick is not None:
+                ticks = due_ticks(when, policy, row.next_tick, clock, first=row.first)
             after = when.next_after(clock)
         except OptionError as error:
-            self._set_aside(site, name, hash_, str(error))
+            self._set_aside(site, row.name, row.hash, str(error))
             return None
-        return Due(name, hash_, ticks, after, next_tick is not None and ticks != [next_tick])
+        return Due(row.name, row.hash, ticks, after, row.next_tick is not None and ticks != [row.next_tick])
 
     def _enqueue(self, site: Site, due: Sequence[Due]) -> bool:
         """Write a batch; what fails is halved until the schedule that fails is alone. Tell whether anything came of it."""
@@ -142,8 +145,8 @@ class Periodic:
                 site.connection.schema,
             )
         except db.Error as error:
-            if not site.connection.usable:
-                raise
+            if not (db.row_refused(error) or db.too_slow(error)):
+                raise  # a full disk, a server that only reads: no schedule's fault
             return self._failed(site, due, error)
         self._batch = min(BATCH, self._batch * 2)
         site.changed += jobs
@@ -153,7 +156,7 @@ class Periodic:
         return bool(moved)
 
     def _failed(self, site: Site, due: Sequence[Due], error: db.Error) -> bool:
-        if getattr(error, "sqlstate", None) in TIMED_OUT:
+        if db.too_slow(error):
             self._batch = max(1, len(due) // 2)
             if len(due) > 1:
                 return False  # fewer at once, with the next run

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fastq import Args, Backfill, Cron, Every, Job, Registry, admin_periodic, periodic_store
+from fastq import Args, Backfill, Cron, Every, Job, Registry, admin_periodic, db, periodic_store
 from fastq.chores import periodic as chore_module
 from fastq.chores.periodic import BATCH, IDLE, LOOK, Periodic
 from fastq.errors import FastqError, LeaseLost
@@ -424,13 +424,12 @@ def test_a_schedule_that_somebody_has_locked_comes_later_and_holds_up_nobody(con
     assert len(ticks(connection, "locked")) == 1
 
 
-def test_a_tick_that_cannot_be_enqueued_is_kept_and_told_and_holds_up_nobody(connection, site, events, monkeypatch):
+@pytest.mark.parametrize("refusal", ["raise exception 'not this queue'", "insert into public.audit values (new.id)"])
+def test_a_tick_that_cannot_be_enqueued_is_kept_and_told_and_holds_up_nobody(connection, site, events, monkeypatch, refusal):
     define(connection, **{f"job_{n}": (RARE, {"queue": "bad" if n == 3 else "good"}) for n in range(8)})
     for number in range(8):
         pending(connection, f"job_{number}", LONG_AGO)
-    connection.execute(
-        "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not this queue'; end $$"
-    )
+    connection.execute(f"create function refuse() returns trigger language plpgsql as $$ begin {refusal}; end $$")
     connection.execute(
         "create trigger refuse before insert on fastq.job for each row when (new.queue = 'bad') execute function refuse()"
     )
@@ -439,7 +438,7 @@ def test_a_tick_that_cannot_be_enqueued_is_kept_and_told_and_holds_up_nobody(con
     run_out(chore, site, limit=20)
 
     assert [len(ticks(connection, f"job_{number}")) > 0 for number in range(8)] == [number != 3 for number in range(8)]
-    assert row(connection, "job_3").error == "not this queue"
+    assert row(connection, "job_3").error in ("not this queue", 'relation "public.audit" does not exist')
     assert row(connection, "job_3").next_tick.year == 2020
     assert [event.fields["name"] for event in events if event.name == "periodic.failed"] == ["job_3"]
 
@@ -450,6 +449,33 @@ def test_a_tick_that_cannot_be_enqueued_is_kept_and_told_and_holds_up_nobody(con
     chore.run(site)
     assert len(ticks(connection, "job_3")) == 1
     assert row(connection, "job_3").error is None
+
+
+@pytest.mark.parametrize("trouble", ["a full disk", "a read-only server"])
+def test_what_is_no_schedules_fault_is_blamed_on_none(connection, site, events, trouble):
+    define(connection, **{f"job_{n}": RARE for n in range(4)})
+    for number in range(4):
+        pending(connection, f"job_{number}", LONG_AGO)
+    if trouble == "a full disk":
+        connection.execute(
+            "create function fill() returns trigger language plpgsql as "
+            "$$ begin raise exception 'no space left on device' using errcode = 'disk_full'; end $$"
+        )
+        connection.execute("create trigger fill before insert on fastq.job for each row execute function fill()")
+    else:
+        site.connection.execute("set default_transaction_read_only = on")
+    chore = Periodic()
+
+    with pytest.raises(db.Error, match=r"no space left on device|read-only transaction"):
+        chore.run(site)
+
+    assert [event.name for event in events if event.name == "periodic.failed"] == []
+    assert [row(connection, f"job_{number}").error for number in range(4)] == [None] * 4
+
+    connection.execute("drop trigger if exists fill on fastq.job")
+    site.connection.execute("set default_transaction_read_only = off")
+    chore.run(site)
+    assert [len(ticks(connection, f"job_{number}")) for number in range(4)] == [1] * 4, "at once, all of them"
 
 
 def test_a_zone_that_this_host_does_not_know_is_told_and_holds_up_nobody(connection, site):
