@@ -49,8 +49,8 @@ class Listener:
     def stop(self) -> None:
         """End: the socket is shut, so that waiting ends at once."""
         self._stopping.set()
-        if self._connection is not None:
-            self._connection.cut()
+        for connection in self.watched():
+            connection.cut()
 
     def watched(self) -> Iterable[Connection]:
         """Give the connection, for the watchdog."""
@@ -60,14 +60,14 @@ class Listener:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                config = self._config
-                self._connection = db.connect(self._url, role="listener", schema=config.schema, timeout=config.statement_timeout)
-                self._connection.listen(config.channel)
+                self._connection = db.session(self._config, self._url, "listener")
+                self._connection.listen(self._config.channel)
                 self._on_hint("")  # whatever came while nobody listened
                 self._receive(self._connection)
             except (db.Error, DatabaseUnavailable) as error:
                 if not self._stopping.is_set():
                     emit("listener.waits", level=logging.WARNING, error=db.first_line(error))
+                self._drop()
                 self._stopping.wait(PAUSE)
 
     def _receive(self, connection: Connection) -> None:
@@ -78,3 +78,8 @@ class Listener:
                 self._on_hint(hint)
             if quiet and not self._stopping.is_set():
                 connection.execute("select 1")
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

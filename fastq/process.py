@@ -313,15 +313,7 @@ class Process:
             self._tick()
 
     def _connect(self, role: str, session: int) -> Connection:
-        config = self.config
-        connection = db.connect(
-            self.seat.url,
-            role=role,
-            schema=config.schema,
-            pinned=not config.poll_only,
-            prepare=not config.poll_only,
-            timeout=config.statement_timeout,
-        )
+        connection = db.session(self.config, self.seat.url, role)
         self.desk[board.SESSIONS[session]] = connection.backend_pid
         return connection
 

@@ -104,7 +104,7 @@ class Session:
         with self._lock:
             try:
                 if self.connection is None:
-                    self.connection = self._connect()
+                    self.connection = db.session(self._config, self._url, "once")
                 return self.connection.run(name, *params)
             except BaseException as error:  # also what is thrown into the thread in the middle of it
                 self._drop()
@@ -116,17 +116,6 @@ class Session:
         """Close it if it is open."""
         with self._lock:
             self._drop()
-
-    def _connect(self) -> Connection:
-        config = self._config
-        return db.connect(
-            self._url,
-            role="once",
-            schema=config.schema,
-            pinned=not config.poll_only,
-            prepare=not config.poll_only,
-            timeout=config.statement_timeout,
-        )
 
     def _drop(self) -> None:
         connection, self.connection = self.connection, None
