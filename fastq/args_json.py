@@ -1,7 +1,7 @@
 """Write args as JSON and read them back, so that the worker sees what was enqueued or nothing is stored at all.
 
-One `ArgsCodec` per kind. `encode` runs in the enqueuing thread; `decode` and `decode_batch` in the producer's thread of
-a worker process. A codec has no state that changes: any number of threads may share it.
+One `ArgsCodec` per kind. `encode` runs in the enqueuing thread; the others in the producer's thread of a worker process, where
+_codec_py.py or _codec_c.py calls them. A codec has no state that changes: any number of threads may share it.
 
 The invariant is kept by construction, not by a list of forbidden things: what was written is read with the worker's own
 decoder and compared with what was given. Only what a round trip cannot show is looked for besides: NaN and infinity
@@ -16,7 +16,7 @@ msgspec converts everything but pydantic models, which convert themselves: it is
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar, get_origin, is_typeddict
 
 import msgspec
@@ -36,7 +36,6 @@ A = TypeVar("A")
 _write: msgspec.json.Encoder = msgspec.json.Encoder()
 _read_any: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _read_keys: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_split: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw])
 
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * 19  # a number beyond 64 bits has at least 19 digits; bytes.translate finds them at 1 ns a byte
@@ -101,15 +100,6 @@ class ArgsCodec(Generic[A]):
         except Exception as error:
             raise self._unreadable(error) from error
         return args
-
-    def decode_batch(self, batch: bytes | Sequence[bytes]) -> list[A | ArgsError]:
-        """Read the args of many jobs, given one by one or as one JSON array; a bad one becomes its ArgsError."""
-        blob = batch if isinstance(batch, bytes) else b"[" + b",".join(batch) + b"]"
-        args = self.decode_whole(blob)
-        if args is not None and (isinstance(batch, bytes) or len(args) == len(batch)):
-            return args  # type: ignore[return-value]
-        elements = [bytes(raw) for raw in _split.decode(batch)] if isinstance(batch, bytes) else batch
-        return [self.decode_at(position, encoded) for position, encoded in enumerate(elements)]
 
     def decode_whole(self, blob: bytes) -> list[A] | None:
         """Read one JSON array at once; None if they have to be read one by one, to find which is bad or at all."""

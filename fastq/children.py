@@ -166,7 +166,6 @@ class Nursery:
             control_fd=_given(control_read),
             wake_read=_given(wake_read),
             wake_write=_given(wake_write),
-            parent=os.getpid(),
         )
         process = self._context.Process(target=main, args=(seat,), name=f"fastq-{place}")
         try:

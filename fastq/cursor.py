@@ -202,11 +202,6 @@ class Cursor:
         words[board.CHECKED_AT] = now - int(CHECK_INTERVAL * 1e9)
         words[board.SWEPT_AT] = now - int(SWEEP_INTERVAL * 1e9)
 
-    @property
-    def backlog(self) -> bool:
-        """Tell whether the last look left something behind."""
-        return bool(self._words[board.BACKLOG])
-
     def _note_backlog(self, connection: Connection, ahead: Claimed, limit: int) -> None:
         """Note where the backlog is, and how far parts of it may reach."""
         words = self._words

@@ -20,12 +20,10 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from fastq.executor import settle
-from fastq.job import JobCancelled, JobTimeout
+from fastq.job import JobTimeout
 from fastq.lane import REFILL, STOP
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from fastq.job import Job
     from fastq.lane import Lane, Outbox
 
@@ -145,10 +143,3 @@ class Loop:
     def working(self) -> bool:
         """Tell whether a slot may still put something into the outbox."""
         return any(slot.task is not None and not slot.task.done() and not slot.abandoned for slot in self.slots)
-
-    def run_in_loop(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Start a coroutine of ours on the loop from another thread."""
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
-
-__all__ = ["JobCancelled", "Loop", "LoopSlot"]

@@ -88,7 +88,6 @@ class Seat:
     control_fd: int  # the supervisor's lines: stop, kill, cancel ID ...
     wake_read: int  # bytes that wake the producer: its own threads and the supervisor write them
     wake_write: int
-    parent: int  # the supervisor's pid, for messages
 
 
 def main(seat: Seat) -> None:
