@@ -3,10 +3,10 @@ PYTHON ?= python3
 BIN    := .venv/bin
 STAMP  := .venv/.built
 .DEFAULT_GOAL := help
-.PHONY: help build run test slow lint types check bench chaos failover asan fuzz clean
+.PHONY: help build run test slow lint types check ci bench chaos failover asan fuzz clean
 
 help:  ## list the commands
-	@echo "make run is the place to start; make check is what a change must pass."
+	@echo "make run is the place to start; make check is for each commit, make ci what a change must pass."
 	@awk -F ':[^#]*## *' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(STAMP)  ## make .venv with the package, its C core and the development tools
@@ -37,7 +37,9 @@ lint: build  ## check style and format
 types: build  ## check types
 	$(BIN)/mypy
 
-check: lint types test  ## everything a change must pass
+check: lint types test  ## lint, types and tests: before each commit
+
+ci: check older asan fuzz  ## everything a change must pass
 
 bench: build  ## measure, one question per file
 	$(BIN)/pytest bench -q --benchmark-only
