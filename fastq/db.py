@@ -1,7 +1,8 @@
 """The one door to Postgres: connections, and the statements of fastq/sql by name.
 
 Runs in every process and thread that talks to the database; a `Connection` belongs to one thread at a time and never
-crosses a fork. Autocommit always: a statement is a transaction, and nothing of ours stays open while user code runs.
+crosses a fork. Autocommit: a statement is a transaction (but for migrations and the archive's partitions, which begin and end
+their own), and nothing of ours stays open while user code runs.
 
 Two ways to run a statement:
 - `run(name, *params)`: through psycopg's cursor, Python values in, rows of Python values out. For everything that is not hot.
@@ -129,7 +130,7 @@ class Connection:
             timer.cancel()
 
     def execute(self, text: str, *params: object) -> list[tuple[Any, ...]]:
-        """Run the text of a statement; only for migrations and for statements that DDL must build."""
+        """Run the text of a statement; for what has no file: DDL, settings, transactions of chores that change tables."""
         self.deadline = time.monotonic() + self.timeout
         try:
             cursor = psycopg.RawCursor(self.raw, row_factory=tuple_row)  # not that of a connection that was handed in

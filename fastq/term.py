@@ -317,9 +317,11 @@ class Term:
 
 
 def connect(config: Config, url: str, role: str) -> Connection:
-    """Open a session for chores: no statement of it may outlast half of the lease."""
+    """Open a session for chores: no statement of it may outlast half of the lease on the server.
+
+    Our own limit is half as long again, so that the server's comes first, and leaves the session usable.
+    """
     seconds = min(config.statement_timeout, config.lease_ttl / 2)
-    # The server's own limit comes first, and leaves the session usable.
     return db.session(config, url, role, timeout=seconds * 1.5, settings={"statement_timeout": str(int(seconds * 1000))})
 
 

@@ -34,7 +34,7 @@ examples:
   fastq jobs list --state running --state available
   fastq jobs list --queue emails --tag customer-7 --limit 500 --json
 
-Finished jobs are kept for FASTQ_ARCHIVE_DAYS days.
+Finished jobs are kept as FASTQ_ARCHIVE_DAYS and FASTQ_KEEP say.
 """
 COLUMNS = ("id", "state", "kind", "queue", "attempt", "enqueued", "next/end", "error")
 
@@ -116,7 +116,7 @@ def _cells(job: admin.JobRow) -> tuple[object, ...]:
 def _show(connection: Connection, options: argparse.Namespace) -> int:
     detail = admin.show_job(connection, options.id)
     if detail is None:
-        output.note(f"fastq: there is no job {options.id}; finished ones are kept for FASTQ_ARCHIVE_DAYS days")
+        output.note(f"fastq: there is no job {options.id}; finished ones are kept as FASTQ_ARCHIVE_DAYS and FASTQ_KEEP say")
         return 1
     if options.json:
         row = asdict(detail)
