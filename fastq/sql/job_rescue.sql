@@ -19,7 +19,7 @@ with held as (
       and job.claim is not distinct from given.claim and job.attempt = given.attempt
       and not exists (select from fastq.process where process.id = job.claim >> 32 and process.expires_at >= clock_timestamp())
       and (coalesce(cardinality($4::text[]), 0) = 0 or job.queue = any ($4::text[]) or job.queue in (
-          select split_part(unnest(string_to_array(process.queues, ',')), '=', 1) from fastq.process where process.domain = $5::text))
+          select unnest(string_to_array(process.queues, ',')) from fastq.process where process.domain = $5::text))
     for update of job skip locked
 ), again as (
     update fastq.job

@@ -17,7 +17,7 @@ with recursive every (queue) as (
     from (
         select unnest($1::text[])
         union
-        select split_part(unnest(string_to_array(process.queues, ',')), '=', 1) from fastq.process where process.domain = $2::text
+        select unnest(string_to_array(process.queues, ',')) from fastq.process where process.domain = $2::text
     ) as given (queue)
     where cardinality($1::text[]) > 0 and given.queue collate "C" >= $3::text
 ), looked as materialized (

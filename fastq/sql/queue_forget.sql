@@ -14,8 +14,8 @@ with held as (
       and not exists (select from fastq.job where job.queue = queue.name and seq is not null)
       and not exists (select from fastq.job where job.queue = queue.name and scheduled_at is not null)
       and not exists (
-          select from fastq.process cross join unnest(string_to_array(process.queues, ',')) as part
-          where split_part(part, '=', 1) = queue.name and process.expires_at > clock_timestamp()
+          select from fastq.process
+          where queue.name = any (string_to_array(process.queues, ',')) and process.expires_at > clock_timestamp()
       )
     limit $5::bigint
     for update of queue skip locked

@@ -12,8 +12,8 @@ with recursive ready (name) as (
     from (select queue, state from fastq.job where scheduled_at is not null limit $1::bigint) as sample
     group by queue
 ), worked as (
-    select split_part(part, '=', 1) as name, count(*) as processes
-    from fastq.process cross join unnest(string_to_array(queues, ',')) as part
+    select unnest(string_to_array(queues, ',')) as name, count(*) as processes
+    from fastq.process
     where expires_at > clock_timestamp()
       and pid::text <> split_part(supervisor, ':', 2)  -- the number that a supervisor holds ready for its next child
     group by 1

@@ -262,8 +262,8 @@ def test_queues_are_listed_with_what_is_in_them_and_who_works_them(connection, o
     claim(connection, limit=1)
     admin.pause_queue(operator, "paused")
     connection.execute(
-        "insert into fastq.process values (7, 'h', 1, 's', 'default=4,idle=2', now(), now() + interval '1 minute'), "
-        "(8, 'h', 2, 's', 'default=4', now(), now() + interval '1 minute'), (9, 'h', 3, 's', 'default', now(), '-infinity'), "
+        "insert into fastq.process values (7, 'h', 1, 's', 'default,idle', now(), now() + interval '1 minute'), "
+        "(8, 'h', 2, 's', 'default', now(), now() + interval '1 minute'), (9, 'h', 3, 's', 'default', now(), '-infinity'), "
         "(10, 'h', 4, 'h:4:x', 'default', now(), 'infinity')"
     )
 

@@ -410,7 +410,7 @@ def test_a_named_domain_rescues_its_queues_and_a_list_of_none_means_all(database
 
 
 def test_a_named_domain_rescues_a_queue_whose_last_process_of_the_domain_has_expired(database, connection):
-    know(connection, EXPIRED, -1, domain="billing", queues="invoices,gone=4")
+    know(connection, EXPIRED, -1, domain="billing", queues="invoices,gone")
     ids = running(connection, EXPIRED, queue="gone")
     site = site_on(database, queues=["invoices"], leader_domain="billing")
 
