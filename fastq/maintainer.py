@@ -4,7 +4,7 @@ Made and stopped by the supervisor's main thread. The elector's thread calls whe
 terms' own threads (term.py). Worker processes never lead.
 
     leader:DOMAIN   one leader per domain: promote, periodic | rescue | prune: for the domain's queues (the default domain: all)
-    schema          one in the whole schema, whatever the domains are: partitions, processes, queues, domains | reindex
+    schema          one in the whole schema, whatever the domains are: partitions, processes, forget, domains, unled | reindex
 
 The bar separates tracks, each a thread and a connection, so that what takes long keeps neither due jobs nor a lost host waiting.
 
@@ -17,14 +17,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fastq.chores.domains import DEFAULT, DomainQueues, Domains
+from fastq.chores.forget import Forget
 from fastq.chores.partitions import Partitions
 from fastq.chores.periodic import Periodic
 from fastq.chores.processes import Processes
 from fastq.chores.promote import Promote
 from fastq.chores.prune import Prune
-from fastq.chores.queues import Queues
 from fastq.chores.reindex import Reindex
 from fastq.chores.rescue import Rescue
+from fastq.chores.unled import Unled
 from fastq.elector import Candidacy, Elector
 from fastq.term import Term
 
@@ -114,4 +115,4 @@ def domain_chores(config: Config) -> Sequence[Sequence[Chore]]:
 
 def schema_chores(_: Config) -> Sequence[Sequence[Chore]]:
     """Make the chores that one supervisor of the whole schema does."""
-    return [[Partitions(), Processes(), Queues(), Domains()], [Reindex()]]
+    return [[Partitions(), Processes(), Forget(), Domains(), Unled()], [Reindex()]]

@@ -3,8 +3,7 @@
 `DomainQueues` runs in each track of a named domain's leader, before the other chores: a domain maintains the queues that any
 living process of it works, whoever leads. So in a rolling deploy a queue that only the new programs know has its due jobs
 promoted though an old one leads. `Domains` runs under the schema's lease and reports what `fastq run` refuses at its start: it
-may have come about since, by two that started at the same moment or by rows that somebody changed. It also reports periodic jobs
-for whose queue there is no leader: with named domains, a queue that none of them works.
+may have come about since, by two that started at the same moment or by rows that somebody changed.
 
 The default domain maintains every queue; its leader needs to know none by name.
 """
@@ -30,7 +29,7 @@ INTERVAL = 5.0
 """Seconds between looks at the processes of the domain: as often as they give a sign of life."""
 
 REPORT_INTERVAL = 30.0
-"""Seconds between looks for queues of two domains, and of none. Three times FASTQ_LEASE_TTL: seen twice it is no takeover."""
+"""Seconds between looks for queues of two domains: a guess at how soon somebody wants to know."""
 
 
 class Conflict(NamedTuple):
@@ -87,13 +86,12 @@ class DomainQueues:
 
 
 class Domains:
-    """Report queues that two domains maintain, or nobody: once when it is seen, and again when it has changed."""
+    """Report queues that two domains maintain: once when it is seen, and again when it has changed."""
 
     name = "domains"
 
     def __init__(self) -> None:
         self._reported: list[Conflict] = []
-        self._unled: dict[str, tuple[list[str], int]] = {}  # by queue: the periodic jobs, and at how many looks they were seen
 
     def start(self, site: Site) -> None:
         """Need nothing."""
@@ -105,18 +103,7 @@ class Domains:
             if conflict not in self._reported:
                 emit("domains.overlap", level=logging.ERROR, queue=conflict.queue, domain=conflict.domain, other=conflict.other)
         self._reported = found
-        self._report_unled(site)
         return REPORT_INTERVAL
-
-    def _report_unled(self, site: Site) -> None:
-        """Tell of periodic jobs that do not tick because nobody leads, at the second look: it may be a takeover at the first."""
-        unled = {}
-        for queue, names in site.connection.run("periodic_unled"):
-            before, looks = self._unled.get(queue, (names, 0))
-            unled[queue] = (names, looks + 1 if before == names else 1)
-            if unled[queue][1] == 2:  # noqa: PLR2004 - the second look
-                emit("periodic.no_leader", level=logging.WARNING, queue=queue, names=names)
-        self._unled = unled
 
     def end(self, site: Site, reason: str) -> None:
         """Keep nothing."""

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from fastq.chores.forget import INTERVAL, UNHELD, UNUSED, Forget
 from fastq.chores.processes import EXPIRED, Processes
-from fastq.chores.queues import INTERVAL, UNHELD, UNUSED, Queues
 from fastq.lease import Fence, acquire, release, renew
 from tests.db.jobs import CHANNEL, add, session
 from tests.db.leases import run_out, site_on
@@ -69,7 +69,7 @@ def test_a_queue_is_forgotten_when_its_row_says_nothing(site, connection):
     name_queue(connection, "waiting")
     add(connection, queue="waiting", state="scheduled", seq=None, scheduled_at="2100-01-01")
 
-    assert run_out(Queues(), site) == 2
+    assert run_out(Forget(), site) == 2
     assert queues(connection) == ["paused", "ready", "waiting", "worked", "young"]
 
 
@@ -77,16 +77,16 @@ def test_a_paused_queue_is_never_resumed_or_forgotten(site, connection):
     name_queue(connection, "paused", age=1_000 * UNUSED, paused=True)
     before = connection.execute("select * from fastq.queue")
 
-    run_out(Queues(), site)
+    run_out(Forget(), site)
 
     assert connection.execute("select * from fastq.queue") == before
 
 
 def test_queues_are_forgotten_by_the_batch(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.queues.BATCH", 3)
+    monkeypatch.setattr("fastq.chores.forget.BATCH", 3)
     for number in range(7):
         name_queue(connection, f"unused{number}")
-    chore = Queues()
+    chore = Forget()
 
     assert chore.run(site) > 0
     assert site.changed == 3
@@ -105,11 +105,11 @@ def note(connection, count, days, name):
 
 
 def test_items_of_the_guard_are_kept_for_their_days_and_deleted_by_windows(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.queues.WINDOW", 7)
+    monkeypatch.setattr("fastq.chores.forget.WINDOW", 7)
     note(connection, 20, 31, "mail")
     note(connection, 20, 29, "paid")
     note(connection, 14, 31, "z")
-    chore = Queues()
+    chore = Forget()
 
     assert run_out(chore, site) == 34
     assert connection.execute("select distinct name from fastq.once") == [("paid",)]
@@ -149,7 +149,7 @@ def test_leases_that_nobody_has_held_for_a_week_are_deleted_with_their_chores_no
     for name in ("leader:gone", "leader:lately", "schema"):
         connection.run("chore_note", name, 1, ["prune"], [0.0], [0.1], [1], [0], [0], [None])
 
-    assert run_out(Queues(), site) == 3
+    assert run_out(Forget(), site) == 3
 
     left = [f"{prefix}:{how}" for prefix in ("leader", "singleton", "user") for how in ("lately", "now")]
     assert sorted(leases(connection)) == sorted([*left, "schema", "strange"])
@@ -159,12 +159,12 @@ def test_leases_that_nobody_has_held_for_a_week_are_deleted_with_their_chores_no
 def test_a_lease_that_was_held_for_weeks_and_released_now_stays_for_a_week(site, connection):
     hold(connection, "user:import", LONG, 0.0, holder="")
 
-    assert run_out(Queues(), site) == 0
+    assert run_out(Forget(), site) == 0
     earlier = "update fastq.lease set expires_at = expires_at - make_interval(secs => $1) where name = 'user:import'"
     connection.execute(earlier, UNHELD - 60.0)
-    assert run_out(Queues(), site) == 0, "a minute is missing"
+    assert run_out(Forget(), site) == 0, "a minute is missing"
     connection.execute(earlier, 120.0)
-    assert run_out(Queues(), site) == 1
+    assert run_out(Forget(), site) == 1
     assert "user:import" not in leases(connection)
 
 
@@ -172,7 +172,7 @@ def test_a_lease_whose_term_is_not_behind_the_clock_stays(site, connection):
     hold(connection, "user:ahead", -3_600.0, LONG)  # the clock was set back since
     hold(connection, "user:close", UNHELD - 60.0, LONG)
 
-    assert run_out(Queues(), site) == 0
+    assert run_out(Forget(), site) == 0
     assert {"user:ahead", "user:close"} <= set(leases(connection))
 
 
@@ -183,25 +183,25 @@ def test_a_lease_that_somebody_has_locked_is_left_alone(site, connection, other)
     term = acquire(other, "user:taken", "another", 600.0).term
     other.execute("select from fastq.lease where name = 'user:written_under' for key share")  # what a fenced statement does
 
-    assert run_out(Queues(), site) == 1
+    assert run_out(Forget(), site) == 1
     other.execute("commit")
     assert leases(connection) == ["schema", "user:taken", "user:written_under"]
     assert renew(connection, [Fence("user:taken", "another", term)], 600.0, 5.0) == {"user:taken": False}
 
 
 def test_leases_are_looked_at_by_the_window(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.queues.LEASES", 3)
+    monkeypatch.setattr("fastq.chores.forget.LEASES", 3)
     for number in range(20):
         hold(connection, f"user:{number}", LONG + DAY, LONG if number % 3 else -60.0)
     note(connection, 2, 31, "z")
 
-    assert run_out(Queues(), site) == 13 + 2
+    assert run_out(Forget(), site) == 13 + 2
     assert leases(connection) == sorted(["schema", *(f"user:{number}" for number in range(0, 20, 3))])
 
 
 @pytest.mark.lease("L01", "L05")
 def test_while_leases_are_forgotten_nobody_loses_one_and_terms_grow(database, site, monkeypatch):
-    monkeypatch.setattr("fastq.chores.queues.UNHELD", 0.0)  # whatever is free goes
+    monkeypatch.setattr("fastq.chores.forget.UNHELD", 0.0)  # whatever is free goes
     enough, failures, got, forgotten = threading.Event(), [], [], 0
     give_up = time.monotonic() + 30.0
 
@@ -223,7 +223,7 @@ def test_while_leases_are_forgotten_nobody_loses_one_and_terms_grow(database, si
     for thread in threads:
         thread.start()
     while min(len(got), forgotten) <= 100 and time.monotonic() < give_up:
-        forgotten += run_out(Queues(), site)
+        forgotten += run_out(Forget(), site)
     enough.set()
     for thread in threads:
         thread.join()

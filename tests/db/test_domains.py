@@ -8,6 +8,7 @@ from fastq import Every, migrate, periodic_store
 from fastq.admin_periodic import list_periodic
 from fastq.chores.domains import Conflict, DomainQueues, Domains, check, conflicts
 from fastq.chores.promote import Promote
+from fastq.chores.unled import Unled
 from fastq.errors import LeaseError, LeaseLost
 from fastq.events import subscribe
 from fastq.lease import Fence, acquire, release
@@ -175,7 +176,7 @@ def test_a_periodic_job_whose_queue_is_in_no_domain_is_listed_as_led_by_nobody(d
 @pytest.mark.lease("L47")
 def test_periodic_jobs_that_nobody_makes_tick_are_reported_at_the_second_look_and_once(site, connection, schedules, events):
     connection.execute("update fastq.lease set queues = array['invoices'] where name = 'leader:billing'")
-    chore = Domains()
+    chore = Unled()
 
     def reported():
         chore.run(site)

@@ -12,7 +12,7 @@ from tests.helpers import wait_for
 
 GONE, AT_WORK = 3, 4  # numbers of processes
 DOMAIN_CHORES = {"promote", "periodic", "rescue", "prune"}
-SCHEMA_CHORES = {"partitions", "processes", "queues", "domains", "reindex"}
+SCHEMA_CHORES = {"partitions", "processes", "forget", "domains", "unled", "reindex"}
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Queues: forget queues and leases that nobody uses any more, and items of the guard of side effects that are old enough.
+"""Forget: delete rows that say nothing any more, of queues and leases that nobody uses, and old items of the guard `once`.
 
 A chore of the schema's leader. A queue's row says whether it is paused; a row that says nothing goes after a day, if there is
 no job in the queue and no living process works it. A paused queue stays paused for ever: only people resume it.
@@ -41,10 +41,10 @@ NAP = 0.005
 """Seconds between batches, for the others; a guess."""
 
 
-class Queues:
+class Forget:
     """The chore."""
 
-    name = "queues"
+    name = "forget"
 
     def __init__(self) -> None:
         self._lease: str | None = None  # the last lease looked at; None: no walk through them is under way
