@@ -126,21 +126,26 @@ class Completer:
         """Sort a batch by the statements that write it; each is a commit of its own, so what one has written stays written."""
         archived: list[Job[Any]] = []
         deleted: list[Job[Any]] = []
-        told: list[Job[Any]] = []
+        finished: list[Job[Any]] = []
+        given_back: list[Job[Any]] = []
         archive = self._config.archive
         for job in jobs:
-            if job.outcome is not None:
-                unkept = type(job.outcome) is Output and not (archive and job.batch.worker.archive)
-                (deleted if unkept else told).append(job)
-            elif archive and job.batch.worker.archive:
-                archived.append(job)
-            else:
-                deleted.append(job)
-        parts = [(self._archive, archived), (self._delete, deleted)]
-        if told:
-            parts.append((self._finish, [job for job in told if type(job.outcome) in (Output, Cancel) or _is_last(job.outcome)]))
-            back = [job for job in told if type(job.outcome) in (Snooze, Release) or _has_next(job.outcome)]
-            parts.append((self._give_back, back))
+            if job.outcome is None:
+                (archived if archive and job.batch.worker.archive else deleted).append(job)
+                continue
+            match job.outcome:
+                case Output():
+                    (finished if archive and job.batch.worker.archive else deleted).append(job)
+                case Cancel() | Failed(delay=None):
+                    finished.append(job)
+                case _:
+                    given_back.append(job)
+        parts = [
+            (self._archive, archived),
+            (self._delete, deleted),
+            (self._finish, finished),
+            (self._give_back, given_back),
+        ]
         return [(write, part) for write, part in parts if part]
 
     def _archive(self, jobs: list[Job[Any]]) -> None:
@@ -201,14 +206,6 @@ class Completer:
 
 def _id(job: Job[Any]) -> int:
     return job.id
-
-
-def _is_last(result: object) -> bool:
-    return isinstance(result, Failed) and result.delay is None
-
-
-def _has_next(result: object) -> bool:
-    return isinstance(result, Failed) and result.delay is not None
 
 
 def _delay_of(result: object) -> float:
