@@ -21,10 +21,9 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import board as words
-from fastq import db
+from fastq import board, db
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.lease import identity
@@ -47,6 +46,20 @@ PAUSE = 0.2
 """Seconds between attempts while the database is away."""
 
 
+class Dead(NamedTuple):
+    """A dead child: what is known of its end, and what its desk and lanes showed."""
+
+    number: int
+    pid: int
+    cause: str
+    claimed: list[int]  # ids, sorted, like the next
+    executing: list[int]
+    claim: int  # that had no answer; 0: none
+    after: int  # below every seq of that claim
+    queue: str  # of that claim
+    sessions: list[int]  # pids of its backends
+
+
 class Registrar:
     """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
 
@@ -60,8 +73,7 @@ class Registrar:
         self._cancel = cancel
         self._numbers: deque[int] = deque()
         self._pids: dict[int, int] = {}  # of living children by number; changed under the lock
-        self._dead: deque[tuple[int, int, str]] = deque()  # number, pid, cause of death
-        self._evidence: dict[int, dict[str, object]] = {}
+        self._dead: deque[Dead] = deque()  # the main thread adds, ours takes out
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
         self._stopping = False
@@ -88,26 +100,28 @@ class Registrar:
 
     def recover(self, number: int, desk: int, pid: int, cause: str) -> None:
         """Give back what a dead child held: read the board now, before somebody else sits down there; write soon."""
-        ids: list[int] = []
+        claimed: list[int] = []
         executing: set[int] = set()
         for queue in range(len(self._board.concurrency)):
-            for mode in range(words.MODES):
+            for mode in range(board.MODES):
                 held = self._board.lane(desk, queue, mode).outstanding()
-                ids += held[0]
+                claimed += held[0]
                 executing |= held[1]
         shown = self._board.desk(desk)
-        queue_names = list(self._config.concurrency)
-        self._evidence[number] = {
-            "ids": sorted(ids),
-            "executing": sorted(executing),
-            "claim": shown[words.CLAIM],
-            "after": shown[words.CLAIM_AFTER],
-            "queue": queue_names[shown[words.CLAIM_QUEUE]],
-            "sessions": [shown[at] for at in words.SESSIONS if shown[at]],
-        }
+        dead = Dead(
+            number=number,
+            pid=pid,
+            cause=cause,
+            claimed=sorted(claimed),
+            executing=sorted(executing),
+            claim=shown[board.CLAIM],
+            after=shown[board.CLAIM_AFTER],
+            queue=list(self._config.concurrency)[shown[board.CLAIM_QUEUE]],
+            sessions=[shown[at] for at in board.SESSIONS if shown[at]],
+        )
         with self._lock:
             self._pids.pop(number, None)
-        self._dead.append((number, pid, cause))
+        self._dead.append(dead)
         self._wakeup.set()
 
     def beat_now(self) -> None:
@@ -182,35 +196,33 @@ class Registrar:
             self._cancel(cancelled)
 
     def _recover_next(self, connection: Connection) -> None:
-        number, pid, cause = self._dead[0]
         try:
-            self._recover_one(connection, number, pid, cause, self._evidence[number])
+            self._recover_one(connection, self._dead[0])
         except db.Error:
             self._dead.rotate(-1)  # it may be this one that cannot be recovered: the others first
             raise
         self._dead.popleft()
-        del self._evidence[number]
 
-    def _recover_one(self, connection: Connection, number: int, pid: int, cause: str, evidence: dict[str, object]) -> None:
+    def _recover_one(self, connection: Connection, dead: Dead) -> None:
         began = time.monotonic()
-        if evidence["sessions"] and not self._config.poll_only:  # through a pooler the pids are somebody else's
-            connection.run("session_end", evidence["sessions"], SESSION_END_TIMEOUT)
+        if dead.sessions and not self._config.poll_only:  # through a pooler the pids are somebody else's
+            connection.run("session_end", dead.sessions, SESSION_END_TIMEOUT)
         again, ended, _ = connection.run_one(
             "job_recover",
-            evidence["ids"],
-            evidence["claim"],
-            evidence["after"],
-            evidence["queue"],
-            evidence["executing"],
+            dead.claimed,
+            dead.claim,
+            dead.after,
+            dead.queue,
+            dead.executing,
             self._config.max_crashes,
-            number,
+            dead.number,
             self._config.channel,
-            error_json(f"the process {pid} that executed the job died ({cause})"),
+            error_json(f"the process {dead.pid} that executed the job died ({dead.cause})"),
         )
-        connection.run("process_end", [number])
+        connection.run("process_end", [dead.number])
         if again or ended:
             took = time.monotonic() - began
-            emit("jobs.recovered", level=logging.WARNING, pid=pid, again=again, ended=ended, took=round(took, 4))
+            emit("jobs.recovered", level=logging.WARNING, pid=dead.pid, again=again, ended=ended, took=round(took, 4))
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

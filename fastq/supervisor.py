@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
 
-from fastq import board as words
+from fastq import board
 from fastq.board import Board
 from fastq.children import Child, Nursery
 from fastq.config import tell_nursery
@@ -185,7 +185,7 @@ class Supervisor:
             child.remind()
         for child in list(self._children.values()):
             desk = self._board.desk(child.desk)
-            if desk[words.TICKED] and not desk[words.PROCESS]:  # it was at its desk and has left it
+            if desk[board.TICKED] and not desk[board.PROCESS]:  # it was at its desk and has left it
                 self._succeed(child, now)
 
     def _kill_overdue(self, now: float) -> None:
@@ -244,7 +244,7 @@ class Supervisor:
         if self._signals:
             self._failure = self._failure or (f"exit code {code}" if code not in (0, RECYCLED) else None)
             return
-        lived, worked = time.monotonic() - child.started_at, self._board.desk(child.desk)[words.ENDED]
+        lived, worked = time.monotonic() - child.started_at, self._board.desk(child.desk)[board.ENDED]
         if code == BOOT_FAILED:
             self._failure = "a worker process could not start"
             self._stop_children("stop")
@@ -293,7 +293,7 @@ class Supervisor:
             return
         for queue, name in enumerate(self._config.concurrency):
             if hint in ("", name):
-                self._board.cursor(queue)[words.WAKES] += 1
+                self._board.cursor(queue)[board.WAKES] += 1
         for child in list(self._children.values()):
             child.wake()
 
