@@ -197,27 +197,27 @@ class Producer:
     def _feed(self, feed: Feed) -> bool:
         """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
         prefetch = feed.prefetch(self._config)
-        room = self._room(feed, prefetch)
-        if not room:
+        wanted = self._wanted(feed, prefetch)
+        if not wanted:
             feed.hunger()  # tell us when you run dry ...
-            return self._room(feed, prefetch) > 0  # ... unless that has just happened
+            return self._wanted(feed, prefetch) > 0  # ... unless that has just happened
         if not feed.cursor.due():
             return False
-        return self._claim(feed, room, prefetch // 2)
+        return self._claim(feed, wanted, prefetch // 2)
 
-    def _room(self, feed: Feed, prefetch: int) -> int:
+    def _wanted(self, feed: Feed, prefetch: int) -> int:
         """Return how many jobs to claim now, 0 for none."""
         waiting, free = feed.waiting(), feed.free()
         if waiting > prefetch // 2 and waiting >= free:
             return 0
-        room = min(free + prefetch - waiting, self._config.batch)
+        wanted = min(free + prefetch - waiting, self._config.batch)
         # Every id that may still be unwritten must fit the ring, whatever the mix of queues.
-        room = min(room, self._around.board.ring - (self._claimed - self._around.completer.completed))
+        wanted = min(wanted, self._around.board.ring - (self._claimed - self._around.completer.completed))
         if feed.mean_bytes:
-            room = min(room, max(1, int(self._config.prefetch_bytes / feed.mean_bytes)))
-        return max(0, room)
+            wanted = min(wanted, max(1, int(self._config.prefetch_bytes / feed.mean_bytes)))
+        return max(0, wanted)
 
-    def _claim(self, feed: Feed, room: int, low: int) -> bool:
+    def _claim(self, feed: Feed, wanted: int, low: int) -> bool:
         """Claim in our turn; decode and hand out, after the turn where nothing more is to be done in it."""
         cursor, connection = feed.cursor, self.connection
         assert connection is not None
@@ -226,9 +226,9 @@ class Producer:
         try:
             if not cursor.due():  # another process of this host has just looked
                 return False
-            part = cursor.take_part(room) if turn else None
+            part = cursor.take_part(wanted) if turn else None
             if part is None:
-                for claimed, more in cursor.claim(connection, lambda: self._next_claim(feed), room):
+                for claimed, more in cursor.claim(connection, lambda: self._next_claim(feed), wanted):
                     if not more:
                         last = claimed
                         break
@@ -237,7 +237,7 @@ class Producer:
             if turn:
                 cursor.end_turn()
         if part is not None:
-            last = cursor.claim_part(connection, self._next_claim(feed), part, room)
+            last = cursor.claim_part(connection, self._next_claim(feed), part, wanted)
         found |= last is not None and self._take(feed, last, low)
         return found or part is not None
 
