@@ -74,8 +74,8 @@ def hinted(payload: str) -> str | None:
     return found[1] if found else None
 
 
-class Turn:
-    """One term of one singleton in this process."""
+class Held:
+    """The lease of a singleton, held by this process for one term."""
 
     def __init__(self, handle: Singleton, notice: Notice) -> None:
         self.handle = handle
@@ -96,12 +96,12 @@ class Runner:
         self._is_async = inspect.iscoroutinefunction(function)
         self._config = config
         self._rest = 0.0  # seconds, after the last failure
-        self._stopping = False  # under the lock, like _turn
-        self._turn: Turn | None = None  # from the beginning of the term to the end of its run
+        self._stopping = False  # under the lock, like _held
+        self._held: Held | None = None  # from the beginning of the term to the end of its run
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
-        self._inside: Turn | None = None  # written by the thread: the function runs, for that turn
-        self._aimed: Turn | None = None  # written by the main thread: an exception is on its way for that turn ...
+        self._inside: Held | None = None  # written by the thread: the function runs, in that term
+        self._aimed: Held | None = None  # written by the main thread: an exception is on its way for that term ...
         self._thrown = False  # ... and has been set off
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None  # written by the thread
         self.thread = threading.Thread(target=self._live, name=f"fastq singleton {name}", daemon=True)
@@ -109,7 +109,7 @@ class Runner:
     @property
     def working(self) -> bool:
         """Tell whether its run is still to be waited for."""
-        return self._turn is not None and not self.stuck
+        return self._held is not None and not self.stuck
 
     def begin(self, fence: Fence, trust: Trust) -> None:
         """Run the function from now on."""
@@ -118,7 +118,7 @@ class Runner:
             refused = self._stopping or self.stuck
             self.candidacy.rest = WITHDRAWN if refused else REST
             if not refused:
-                self._turn = Turn(Singleton(self._name, fence, notice, self.session), notice)
+                self._held = Held(Singleton(self._name, fence, notice, self.session), notice)
         if refused:
             self._resign(fence)
         self._wakeup.set()
@@ -129,43 +129,43 @@ class Runner:
 
     def end(self, fence: Fence, reason: str) -> None:
         """Tell the function of that term to return."""
-        for turn in {self._turn, self._inside}:
-            if turn is not None and turn.handle.fence == fence:
-                turn.notice.give(reason)
+        for held in {self._held, self._inside}:
+            if held is not None and held.handle.fence == fence:
+                held.notice.give(reason)
 
     def stop(self) -> None:
         """Tell the function to return, and begin no more."""
         with self._lock:
             self._stopping = True
-            turn = self._turn
-        if turn is not None:
-            turn.notice.give("stop")
+            held = self._held
+        if held is not None:
+            held.notice.give("stop")
 
     def tick(self) -> None:
         """Interrupt a function that should have returned, or give it up."""
-        turn = self._inside
-        if turn is None or self.stuck or not turn.notice.given():
+        held = self._inside
+        if held is None or self.stuck or not held.notice.given():
             return
-        now, in_order = boottime(), turn.notice.reason in IN_ORDER and turn.notice.trust.holds()
+        now, in_order = boottime(), held.notice.reason in IN_ORDER and held.notice.trust.holds()
         limit = self._config.shutdown_timeout if in_order else self._config.timeout_grace
-        if turn.thrown_at is None:
-            if now - turn.notice.at >= limit:
-                turn.thrown_at = now
-                emit("singleton.interrupted", level=logging.WARNING, singleton=self._name, term=turn.handle.term, after=limit)
-                self._throw(turn)
-        elif now - turn.thrown_at >= self._config.timeout_grace:
-            self._give_up(turn)
-            emit("singleton.stuck", level=logging.ERROR, singleton=self._name, term=turn.handle.term)
+        if held.thrown_at is None:
+            if now - held.notice.at >= limit:
+                held.thrown_at = now
+                emit("singleton.interrupted", level=logging.WARNING, singleton=self._name, term=held.handle.term, after=limit)
+                self._throw(held)
+        elif now - held.thrown_at >= self._config.timeout_grace:
+            self._give_up(held)
+            emit("singleton.stuck", level=logging.ERROR, singleton=self._name, term=held.handle.term)
 
-    def _give_up(self, turn: Turn) -> None:
+    def _give_up(self, held: Held) -> None:
         """Leave the lease to other processes from now on, and a new term that has come while the old one's run went on."""
         with self._lock:
             self.stuck, self.candidacy.rest = True, WITHDRAWN
-            newer = self._turn
-        if newer is not None and newer is not turn:
+            newer = self._held
+        if newer is not None and newer is not held:
             self._resign(newer.handle.fence)
 
-    def _throw(self, turn: Turn) -> None:
+    def _throw(self, held: Held) -> None:
         """Set off an exception in the function, if it still runs; as watchdog.py does, and for the same reasons."""
         if self._is_async:
             if self._task is not None:
@@ -175,8 +175,8 @@ class Runner:
                 except RuntimeError:
                     return  # the loop has just been closed
             return
-        self._aimed = turn
-        if self._inside is turn and self.thread.ident is not None:
+        self._aimed = held
+        if self._inside is held and self.thread.ident is not None:
             _throw_into(ctypes.c_ulong(self.thread.ident), SingletonStopped)
             self._thrown = True
         else:
@@ -186,53 +186,53 @@ class Runner:
         while True:
             self._wakeup.wait()
             self._wakeup.clear()
-            while (turn := self._turn) is not None:
-                self._serve(turn)
+            while (held := self._held) is not None:
+                self._serve(held)
                 with self._lock:
-                    if self._turn is turn:
-                        self._turn = None
-                if turn.notice.reason in IN_ORDER:
-                    self._resign(turn.handle.fence)
+                    if self._held is held:
+                        self._held = None
+                if held.notice.reason in IN_ORDER:
+                    self._resign(held.handle.fence)
 
-    def _serve(self, turn: Turn) -> None:
+    def _serve(self, held: Held) -> None:
         """Call the function until its term ends."""
-        term = turn.handle.term
+        term = held.handle.term
         emit("singleton.started", singleton=self._name, term=term)
-        while not turn.notice.given():
+        while not held.notice.given():
             began = boottime()
-            error = self._run(turn)
+            error = self._run(held)
             if error is not None:
-                self._failed(turn, error, boottime() - began)
+                self._failed(held, error, boottime() - began)
             error = None  # its traceback keeps all that the function held alive
-            turn.notice.wait(AGAIN)
+            held.notice.wait(AGAIN)
         self.session.close()
-        emit("singleton.ended", singleton=self._name, term=term, reason=turn.notice.reason)
+        emit("singleton.ended", singleton=self._name, term=term, reason=held.notice.reason)
 
-    def _failed(self, turn: Turn, error: BaseException, lasted: float) -> None:
+    def _failed(self, held: Held, error: BaseException, lasted: float) -> None:
         """Tell of a function that raised, and give the lease up; what it raises because it is to end is no failure."""
-        told = turn.notice.given()
+        told = held.notice.given()
         if told and isinstance(error, SingletonStopped | LeaseLost | asyncio.CancelledError):
             return
         trace = "".join(traceback.format_exception(error))
-        fields = {"singleton": self._name, "term": turn.handle.term, "error": outcome.told(error), "traceback": trace}
+        fields = {"singleton": self._name, "term": held.handle.term, "error": outcome.told(error), "traceback": trace}
         emit("singleton.failed", level=logging.ERROR, **fields)
         if not told:
             doubled = FIRST_REST if lasted >= LONGEST_REST else self._rest * 2
             self._rest = self.candidacy.rest = min(max(doubled, FIRST_REST), LONGEST_REST)
-            turn.notice.give("failed")
-            self._resign(turn.handle.fence)
+            held.notice.give("failed")
+            self._resign(held.handle.fence)
 
-    def _run(self, turn: Turn) -> BaseException | None:
+    def _run(self, held: Held) -> BaseException | None:
         """Call the function once; return what it raised. What is thrown into it can land on either side of its end."""
         error: BaseException | None = None
         try:
-            self._inside = turn
+            self._inside = held
             try:
-                self._call(turn.handle)
+                self._call(held.handle)
             except BaseException as raised:  # noqa: BLE001 - SystemExit in a function must not end the thread either
                 error = raised
             self._inside = None
-            if self._aimed is turn:
+            if self._aimed is held:
                 self._absorb()
         except SingletonStopped as raised:
             self._inside = None
