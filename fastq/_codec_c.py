@@ -52,7 +52,8 @@ _TYPES: dict[type, tuple[int, Literal["q", "d", "?"]]] = {
     msgspec.inspect.BoolType: (lib.FQ_BOOL, "?"),
     msgspec.inspect.StrType: (lib.FQ_TEXT, "q"),
 }
-assert lib.FQ_ABI == 1, "the C core is of another version: build it again"
+if lib.FQ_ABI != 1:
+    raise ImportError("the C core is of another version: build it again, with make build")
 
 
 class _Plan:

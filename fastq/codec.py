@@ -32,10 +32,10 @@ def use(wanted: str = "auto") -> str:
     if wanted != "python":
         try:
             from fastq import _codec_c as twin  # noqa: PLC0415 - may not be there
-        except (ImportError, AttributeError) as error:  # not built, or for another version
+        except (ImportError, AttributeError) as error:  # not built, or of another version
             if wanted == "c":
                 raise ConfigError(
-                    f"FASTQ_CODEC=c: expected the C core, but it was not built ({error}); "
+                    f"FASTQ_CODEC=c: expected the C core, but it cannot be used ({error}); "
                     f"install from a wheel or with a C compiler, or leave FASTQ_CODEC at 'auto'"
                 ) from error
     _twin = twin or _codec_py

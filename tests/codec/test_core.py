@@ -140,5 +140,29 @@ def test_without_the_core_python_does_the_work_and_asking_for_c_says_what_to_do(
 
     assert door.use("auto") == "python"
     assert door.encode_ids([1, 2]) == door._codec_py.encode_ints([1, 2])
-    with pytest.raises(ConfigError, match="not built"):
+    with pytest.raises(ConfigError, match="cannot be used"):
         door.use("c")
+
+
+OTHER_VERSION = """
+import sys
+from types import SimpleNamespace
+from fastq import _fastq
+lib = SimpleNamespace(**{name: getattr(_fastq.lib, name) for name in dir(_fastq.lib)} | {"FQ_ABI": 2})
+sys.modules["fastq._fastq"] = SimpleNamespace(ffi=_fastq.ffi, lib=lib)
+from fastq import codec, errors
+print(codec.use("auto"))
+try:
+    codec.use("c")
+except errors.ConfigError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["-O"]])
+def test_a_core_of_another_version_is_like_none(core, flags):
+    words = [sys.executable, *flags, "-c", OTHER_VERSION]
+    answer = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()
+
+    assert answer[0] == "python"
+    assert answer[1].startswith("FASTQ_CODEC=c: expected the C core, but it cannot be used (the C core is of another version")
