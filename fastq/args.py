@@ -23,8 +23,8 @@ from functools import cached_property
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict
 
 from fastq.args_json import ArgsCodec
-from fastq.config import QUEUE
 from fastq.errors import OptionError, UnknownKind
+from fastq.job import QUEUE, QUEUE_RULE
 
 A = TypeVar("A")
 C = TypeVar("C", bound="Args")
@@ -163,7 +163,7 @@ def check_kind_name(name: object) -> str:
 def check_queue(queue: object) -> str:
     """Return the queue's name, or raise OptionError with the rule."""
     if not isinstance(queue, str) or not QUEUE.fullmatch(queue):
-        raise OptionError(f"queue {queue!r}: expected 1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-'")
+        raise OptionError(f"queue {queue!r}: expected {QUEUE_RULE}")
     return queue
 
 

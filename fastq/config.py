@@ -16,6 +16,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, cast
 
 from fastq.errors import ConfigError
+from fastq.job import QUEUE
 from fastq.retention import FORMAT, Retention
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 """Postgres cuts names at 63 bytes; the longest that we append (an archive partition's) needs 15 of them."""
-
-QUEUE = re.compile(r"[a-z0-9_][a-z0-9_.\-]{0,62}")
 
 
 def _seconds(low: float, high: float = 86_400.0) -> tuple[Callable[[str], float], str]:

@@ -14,6 +14,7 @@ It deliberately has no database and no methods that act: what shall happen to a 
 """
 
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -25,6 +26,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 DEFAULT_QUEUE = "default"
+QUEUE = re.compile(r"[a-z0-9_][a-z0-9_.\-]{0,62}")  # no sign that settings, notifications and parameters have between queues
+QUEUE_RULE = "1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-'"
 DEFAULT_PRIORITY = 1  # first of four: what is less urgent says so itself
 TICK_TAG = "tick:"  # of a periodic job: its tick in ISO 8601, put there by sql/periodic_enqueue.sql
 DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks

@@ -13,17 +13,14 @@ A day's partition is dropped when the longest rule is over (`whole_days`); `shar
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from fastq.errors import ConfigError
+from fastq.job import QUEUE, QUEUE_RULE, State
 
-STATES = ("completed", "cancelled", "discarded")
+STATES = (State.COMPLETED.value, State.CANCELLED.value, State.DISCARDED.value)
 """What a finished job can be."""
-
-QUEUE = re.compile(r"[^\s=,:]{1,63}")
-"""What cannot be confused with what stands around it; whether there is such a queue is not known here."""
 
 MAX_DAYS = 3_650.0
 """As for FASTQ_ARCHIVE_DAYS."""
@@ -97,5 +94,5 @@ def _parse(part: str) -> tuple[tuple[str | None, str | None], float]:
         days = math.nan
     named = (not colon and bool(state)) or QUEUE.fullmatch(queue) is not None
     if not named or (colon and state not in STATES) or not 0 <= days <= MAX_DAYS:
-        raise ConfigError(f"FASTQ_KEEP: expected {FORMAT}, got '{part}'; states are {', '.join(STATES)}")
+        raise ConfigError(f"FASTQ_KEEP: expected {FORMAT}, got '{part}'; states are {', '.join(STATES)}, a queue is {QUEUE_RULE}")
     return (queue or None, state or None), days

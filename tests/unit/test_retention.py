@@ -75,7 +75,7 @@ def test_a_queue_that_is_called_like_a_state_names_its_states():
 @pytest.mark.parametrize(
     "text",
     ["completed", "completed=", "=1", "completed=x", "completed=-1", "completed=nan", "completed=inf", "completed=4000", "a:b=1",
-     "emails:running=1", ":completed=1", "a b=1", "a:completed:x=1"],
+     "emails:running=1", ":completed=1", "a b=1", "a:completed:x=1", "Emails=1", "-a=1", f"{'a' * 64}=1"],
 )  # fmt: skip
 def test_a_mistake_is_told_with_what_came_and_what_is_expected(text):
     with pytest.raises(ConfigError, match=r"^FASTQ_KEEP: expected STATE=DAYS, QUEUE=DAYS or QUEUE:STATE=DAYS"):
