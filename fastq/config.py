@@ -4,19 +4,22 @@ The only reader of os.environ. Read once at start by whoever begins (the CLI, a 
 Precedence: an argument or flag that was given, then the environment, then the default; None means "not given".
 
 A setting is declared once, below: its name gives the variable (`shutdown_timeout` -> FASTQ_SHUTDOWN_TIMEOUT) and the flag
-(--shutdown-timeout); `help` and `why` feed the CLI's help and the reference in docs/. A bad value stops the start with a
-ConfigError that tells the variable, what came and what is allowed. It deliberately does not read files.
+(--shutdown-timeout); `help` and `why` feed the CLI's help and the reference in docs/. A bad value, wherever it came from, is a
+ConfigError that tells the name as it was spelt there, what came and what is allowed. It deliberately does not read files.
+
+Invariant: of a Config that exists, every value is allowed. Others put its schema into statements without asking again.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from fastq.errors import ConfigError
-from fastq.job import QUEUE
+from fastq.job import QUEUE, QUEUE_RULE
 from fastq.retention import FORMAT, Retention
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 """Postgres cuts names at 63 bytes; the longest that we append (an archive partition's) needs 15 of them."""
+
+SCHEMA_RULE = "1 to 48 of a-z, 0-9 and '_', not starting with a digit"
 
 
 def _seconds(low: float, high: float = 86_400.0) -> tuple[Callable[[str], float], str]:
@@ -70,13 +75,13 @@ def _retention() -> tuple[Callable[[str], str], str]:
     return parse, FORMAT
 
 
-def _name(pattern: re.Pattern[str]) -> tuple[Callable[[str], str], str]:
+def _name(pattern: re.Pattern[str], rule: str) -> tuple[Callable[[str], str], str]:
     def parse(text: str) -> str:
         if not pattern.fullmatch(text):
             raise ValueError
         return text
 
-    return parse, f"a name like {pattern.pattern}"
+    return parse, f"a name of {rule}"
 
 
 def _text() -> tuple[Callable[[str], str], str]:
@@ -115,13 +120,13 @@ def _setting(default: object, parser: tuple[Callable[[str], Any], str], help: st
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Every setting of fastq. Build it with `Config.load()`; the CLI passes the flags that were given."""
+    """Every setting of fastq. `Config.load()` reads the environment too; the CLI passes the flags that were given."""
 
     database_url: str = _setting("", _text(), "the Postgres to use; empty: an embedded one, for development", "nothing to guess")
     data_dir: str = _setting(
         ".fastq/postgres", _text(), "the folder of the embedded Postgres", "beside the code it serves, and easy to remove"
     )
-    schema: str = _setting("fastq", _name(SCHEMA), "the schema of fastq's tables", "one word to find in psql")
+    schema: str = _setting("fastq", _name(SCHEMA, SCHEMA_RULE), "the schema of fastq's tables", "one word to find in psql")
     procs: int = _setting(0, _whole(0, 256), "worker processes; 0: one per core", "one interpreter keeps one core busy")
     queues: dict[str, int] = _setting(  # noqa: RUF009 - a field() with a default_factory
         {"default": 0}, _queues(), "queues to work, with their concurrency per process", "the queue that enqueue uses"
@@ -190,7 +195,7 @@ class Config:
     )
     leader_domain: str = _setting(
         "default",
-        _name(QUEUE),
+        _name(QUEUE, QUEUE_RULE),
         "the domain that this supervisor's queues are maintained in",
         "one leader maintains every queue",
     )
@@ -211,7 +216,9 @@ class Config:
     log_json: bool = _setting(False, _flag(), "log one JSON object a line", "for machines")
 
     def __post_init__(self) -> None:
-        """Refuse combinations that cannot work."""
+        """Refuse what no text would be read as, and combinations that cannot work; `replace` comes here too."""
+        for setting in fields(self):
+            _check(setting, getattr(self, setting.name))
         if self.beat_interval * 2 >= self.process_ttl:
             raise ConfigError(
                 f"FASTQ_BEAT_INTERVAL ({self.beat_interval:g}) must be below half of FASTQ_PROCESS_TTL ({self.process_ttl:g}): "
@@ -219,21 +226,27 @@ class Config:
             )
 
     @classmethod
-    def load(cls, environ: Mapping[str, str] | None = None, **given: object) -> Config:
-        """Build the configuration from what was given (None: not given) and the environment."""
+    def load(cls, environ: Mapping[str, str] | None = None, spelt: Callable[[str], str] = str, **given: object) -> Config:
+        """Build the configuration from what was given (None: not given) and the environment.
+
+        `spelt` says how whoever gives a setting writes its name, for messages: in Python just so, on a command line as a flag.
+        """
         environ = os.environ if environ is None else environ
         values: dict[str, object] = {}
         for setting in fields(cls):
             variable = variable_of(setting.name)
             value = given.pop(setting.name, None)
             if isinstance(value, str):
-                values[setting.name] = _parse(setting, value, f"--{setting.name.replace('_', '-')}")
+                values[setting.name] = _parse(setting, value, spelt(setting.name))
             elif value is not None:
                 values[setting.name] = value
             elif environ.get(variable, "").strip():
                 values[setting.name] = _parse(setting, environ[variable], variable)
         if given:
-            raise ConfigError(f"no setting is called {', '.join(sorted(given))}")
+            unknown = min(given)
+            near = difflib.get_close_matches(unknown, [setting.name for setting in fields(cls)], n=1)
+            hint = f"did you mean {near[0]}?" if near else "fastq help settings lists them"
+            raise ConfigError(f"no setting is called {unknown}; {hint}")
         return cls(**cast("dict[str, Any]", values))
 
     @property
@@ -252,17 +265,45 @@ class Config:
         return self.schema
 
 
+def settled(config: Config | None, **given: object) -> Config:
+    """Return a configuration, or without one the environment's, with what was given beside it (None: not given) over it."""
+    if config is None:
+        return Config.load(**given)
+    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return replace(config, **changed)
+
+
 def variable_of(name: str) -> str:
     """Return the environment variable of a setting."""
     return f"FASTQ_{name.upper()}"
 
 
+UNREADABLE = (ValueError, KeyError, OverflowError)
+"""What the parsers above raise."""
+
+
 def _parse(setting: Field[Any], text: str, source: str) -> object:
     try:
         return setting.metadata["parse"](text)
-    except (ValueError, KeyError, OverflowError):
-        default = setting.default if setting.default is not MISSING else "default"
-        raise ConfigError(f"{source}: expected {setting.metadata['allowed']}, got {text!r}; the default is {default!r}") from None
+    except UNREADABLE:
+        raise _refusal(setting, text, source) from None
+
+
+def _check(setting: Field[Any], value: object) -> None:
+    """Refuse a value that was given in Python, unless its text would be read as just that."""
+    parts = [f"{name}={count}" if count else f"{name}" for name, count in value.items()] if isinstance(value, dict) else [value]
+    try:
+        same = setting.metadata["parse"](",".join(map(str, parts))) == value
+    except UNREADABLE:
+        same = False
+    if not same:
+        raise _refusal(setting, value, setting.name)
+
+
+def _refusal(setting: Field[Any], value: object, source: str) -> ConfigError:
+    default = setting.default if setting.default is not MISSING else "default"
+    got = f"a {type(value).__name__}" if setting.metadata["allowed"] == "text" else repr(value)  # a URL may have a password
+    return ConfigError(f"{source}: expected {setting.metadata['allowed']}, got {got}; the default is {default!r}")
 
 
 def tell_nursery(target: str, app_dir: str) -> None:

@@ -42,7 +42,7 @@ def settings_page() -> str:
         default = settings._default(setting)
         lines.append(f"## {variable_of(setting.name)}\n")
         lines.append(f"{meta['help'][0].upper()}{meta['help'][1:]}.\n")
-        lines.append(f"- flag: `{settings._flag(setting)}`")
+        lines.append(f"- flag: `{settings.flag_of(setting.name)}`")
         lines.append(f"- default: {f'`{default}`' if default else 'none'}{', since: ' + meta['why'] if meta['why'] else ''}")
         lines.append(f"- allowed: {meta['allowed'].replace('|', chr(92) + '|')}\n")
     return "\n".join(lines)

@@ -35,14 +35,14 @@ def load(options: argparse.Namespace) -> Config:
     given = {setting.name: getattr(options, setting.name, None) for setting in fields(Config)}
     if isinstance(given["queues"], list):
         given["queues"] = ",".join(given["queues"])
-    return Config.load(**given)
+    return Config.load(spelt=flag_of, **given)
 
 
 def reference() -> str:
     """Describe every setting: flag, variable, default, what it is, what is allowed, and why."""
     blocks = []
     for setting in fields(Config):
-        head = f"{_flag(setting)}   {variable_of(setting.name)}   default: {_default(setting) or 'none'}"
+        head = f"{flag_of(setting.name)}   {variable_of(setting.name)}   default: {_default(setting) or 'none'}"
         meta = setting.metadata
         text = f"{meta['help']}. Allowed: {meta['allowed']}." + (f" Why: {meta['why']}." if meta["why"] else "")
         blocks.append(f"{head}\n{textwrap.indent(textwrap.fill(text, 92), '    ')}")
@@ -57,11 +57,11 @@ def _add(group: argparse._ArgumentGroup, setting: Field[Any]) -> None:
     default = f"default {_default(setting)}" if _default(setting) else "no default"
     text = f"{meta['help']} [{variable_of(setting.name)}; {default}]".replace("%", "%%")
     if isinstance(setting.default, bool):
-        group.add_argument(_flag(setting), dest=setting.name, action=argparse.BooleanOptionalAction, help=text)
+        group.add_argument(flag_of(setting.name), dest=setting.name, action=argparse.BooleanOptionalAction, help=text)
     elif setting.name == "queues":
         group.add_argument("--queue", dest="queues", action="append", type=_queue, metavar="NAME[=CONCURRENCY]", help=text)
     else:
-        group.add_argument(_flag(setting), dest=setting.name, metavar=_metavar(setting), help=text)
+        group.add_argument(flag_of(setting.name), dest=setting.name, metavar=_metavar(setting), help=text)
 
 
 def _queue(text: str) -> str:
@@ -73,13 +73,14 @@ def _queue(text: str) -> str:
     return text
 
 
-def _flag(setting: Field[Any]) -> str:
+def flag_of(name: str) -> str:
+    """Return the flag of a setting."""
     names = {"database_url": "database", "queues": "queue"}
-    return "--" + names.get(setting.name, setting.name).replace("_", "-")
+    return "--" + names.get(name, name).replace("_", "-")
 
 
 def _metavar(setting: Field[Any]) -> str:
-    words = {"database_url": "URL", "schema": "NAME", "data_dir": "FOLDER"}
+    words = {"database_url": "URL", "schema": "NAME", "data_dir": "FOLDER", "leader_domain": "NAME", "keep": "RULES"}
     allowed: str = setting.metadata["allowed"]
     if setting.name in words:
         return words[setting.name]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fastq.chores.reindex import LOOK, Reindex, connect, indexes, is_leftover
-from fastq.events import subscribe
 from tests.db.jobs import add
 from tests.db.leases import run_out, site_on, take_over
 from tests.helpers import wait_for
@@ -37,15 +36,6 @@ def small(monkeypatch):
     """Let indexes be worth it that a test can make."""
     monkeypatch.setattr("fastq.chores.reindex.WORTHWHILE", 100_000)
     monkeypatch.setattr("fastq.chores.reindex.NAP", 0.0)
-
-
-@pytest.fixture
-def events():
-    """Give the events that the test causes, as they come."""
-    seen = []
-    end = subscribe(seen.append)
-    yield seen
-    end()
 
 
 def bloat(connection):
@@ -169,7 +159,7 @@ def test_a_build_that_waits_for_an_old_snapshot_gives_up_and_is_told(site, conne
 
 def test_a_build_ends_with_its_time(database, connection, other, small, events):
     bloat(connection)
-    site = site_on(database, name="schema", reindex_timeout=0.3)
+    site = site_on(database, name="schema", reindex_timeout=1.0)
     hold_snapshot(other)
 
     run_out(Reindex(), site)

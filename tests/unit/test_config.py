@@ -1,9 +1,12 @@
 """The configuration: where a setting comes from, and what a bad one is told."""
 
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
+from functools import partial
 
 import pytest
 
+from fastq import Client, Lease
+from fastq.cli.settings import flag_of
 from fastq.config import Config, variable_of
 from fastq.errors import ConfigError
 
@@ -15,8 +18,8 @@ BAD = {  # by the beginning of what is allowed: values that are not
     "debug or info": ["loud"],
     "a number": ["x", "0", "nan", "inf"],
     "STATE=DAYS": ["x", "completed", "completed=x", "=1", "completed=-1", "completed=1,completed=2"],
-    "a name like [a-z0-9_]": ["Billing", "-a", "a b", "a" * 64, "ä"],
-    "a name like [a-z_]": ["Fastq", "a-b", "1a", 'a"b', "a" * 49, "ä"],
+    "a name of 1 to 63": ["Billing", "-a", "a b", "a" * 64, "ä"],
+    "a name of 1 to 48": ["Fastq", "a-b", "1a", 'a"b', "a" * 49, "ä"],
     "NAME or NAME=": ["a=0", "a=1001", "a=b", "=3", "UPPER", "a b", ",", "a=-1"],
 }
 CHECKED = [setting for setting in fields(Config) if setting.metadata["allowed"] != "text"]
@@ -40,8 +43,76 @@ def test_a_bad_value_is_told_with_its_variable_what_came_and_what_is_allowed(set
     assert "default" in str(caught.value)
 
 
-def test_a_bad_flag_is_told_as_the_flag():
-    with pytest.raises(ConfigError, match=r"--archive-days: expected a whole number, 1 to 3650, got '0'"):
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [(setting, value) for setting in CHECKED for value in bad_values(setting)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_a_bad_value_is_refused_as_an_argument_too(setting, value):
+    expected = f"{setting.name}: expected {setting.metadata['allowed']}, got {value!r}"
+    for make in (Config, partial(Config.load, {}), partial(replace, Config())):
+        with pytest.raises(ConfigError) as caught:
+            make(**{setting.name: value})
+
+        assert str(caught.value).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("procs", -5),
+        ("procs", 2.0),
+        ("procs", True),
+        ("procs", "2"),
+        ("batch", 0),
+        ("poll_interval", float("nan")),
+        ("poll_interval", None),
+        ("archive", "yes"),
+        ("log_level", "INFO"),
+        ("schema", 'a"; drop table t; --'),
+        ("schema", b"fastq"),
+        ("leader_domain", "Billing"),
+        ("queues", {}),
+        ("queues", {"Emails": 1}),
+        ("queues", {"a,b": 1}),
+        ("queues", {"a": 1_001}),
+        ("queues", {"a": None}),
+        ("queues", {1: 1}),
+        ("queues", ["a"]),
+        ("keep", "Emails=1"),
+        ("data_dir", None),
+    ],
+)
+def test_a_value_of_python_is_refused_that_no_text_would_give(name, value):
+    with pytest.raises(ConfigError, match=f"^{name}: expected "):
+        Config(**{name: value})
+    with pytest.raises(ConfigError, match=f"^{name}: expected "):
+        replace(Config(), **{name: value})
+
+
+def test_a_url_of_another_type_is_refused_without_quoting_its_password():
+    with pytest.raises(ConfigError, match=r"^database_url: expected text, got a bytes;"):
+        Config(database_url=b"postgresql://ada:secret@db/shop")
+
+
+@pytest.mark.parametrize("config", [None, Config()])
+@pytest.mark.parametrize("make", [Client, partial(Lease, "report")])
+def test_a_schema_that_is_no_name_reaches_no_statement(make, config):
+    with pytest.raises(ConfigError) as caught:
+        make(url="postgresql://nowhere", schema='a"; drop table t; --', config=config)
+
+    assert str(caught.value) == (
+        "schema: expected a name of 1 to 48 of a-z, 0-9 and '_', not starting with a digit, "
+        "got 'a\"; drop table t; --'; the default is 'fastq'"
+    )
+
+
+def test_a_setting_is_named_as_whoever_gave_it_spelt_it():
+    with pytest.raises(ConfigError, match=r"^--archive-days: expected a whole number, 1 to 3650, got '0'"):
+        Config.load({}, flag_of, archive_days="0")
+    with pytest.raises(ConfigError, match=r"^--queue: expected NAME"):
+        Config.load({}, flag_of, queues="A")
+    with pytest.raises(ConfigError, match=r"^archive_days: expected a whole number"):
         Config.load({}, archive_days="0")
 
 
@@ -84,9 +155,11 @@ def test_a_beat_that_could_be_lost_without_a_death_is_required():
         Config.load({"FASTQ_PROCESS_TTL": "10"})
 
 
-def test_a_setting_that_does_not_exist_is_refused():
-    with pytest.raises(ConfigError, match="no setting is called speed"):
+def test_a_setting_that_does_not_exist_is_refused_and_one_that_is_spelt_alike_named():
+    with pytest.raises(ConfigError, match="no setting is called speed; fastq help settings lists them"):
         Config.load({}, speed=1)
+    with pytest.raises(ConfigError, match=r"no setting is called proc; did you mean procs\?"):
+        Config.load({}, proc=3)
 
 
 def test_processes_are_counted_by_the_cores_when_left_open():
