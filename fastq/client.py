@@ -14,7 +14,6 @@ import operator
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime
 from threading import Lock, Timer
 from typing import Any, Self, SupportsIndex, TypeVar, Unpack, overload
@@ -22,7 +21,7 @@ from typing import Any, Self, SupportsIndex, TypeVar, Unpack, overload
 from fastq import adapters, enqueue, pool
 from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args import Args, Kind
-from fastq.config import Config
+from fastq.config import Config, settled
 from fastq.db import statement
 from fastq.enqueue import Call, Enqueue, Options
 from fastq.errors import ConfigError, OptionError
@@ -38,10 +37,7 @@ class Settings:
     """What both clients know: the configuration, and how a statement and a wake-up are made from it."""
 
     def __init__(self, url: str | None, schema: str | None, config: Config | None) -> None:
-        if config is None:
-            config = Config.load(database_url=url, schema=schema)
-        else:
-            config = replace(config, database_url=url or config.database_url, schema=schema or config.schema)
+        config = settled(config, database_url=url, schema=schema)
         if not config.database_url:
             raise ConfigError("a client needs a database: set FASTQ_DATABASE_URL, or write Client('postgresql://...')")
         self.config = config

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastq import db
-from fastq.config import Config
+from fastq.config import Config, settled
 from fastq.errors import ConfigError, DatabaseUnavailable, LeaseError
 from fastq.events import emit
 
@@ -57,6 +57,9 @@ RELEASE_TIMEOUTS = (1.0, 2.0, 3.0)
 SHORTEST_LOOK = 1.0
 """Seconds that a look may take at least, with its connection: the last one of `acquire` falls on its timeout, and a lease with a
 short ttl is to be had over a slow way too."""
+
+SHORTEST_TTL, LONGEST_TTL = 0.1, 86_400.0
+"""Seconds. Wider than FASTQ_LEASE_TTL's, which leaders go by: a lease of a user's may be for a test, or for a nightly run."""
 
 MAX_NAME = 180
 """Bytes of a user's name; the table allows 200, with the prefix."""
@@ -162,11 +165,12 @@ class Lease:
         name: str,
         *,
         url: str | None = None,
+        schema: str | None = None,
         conn: Any = None,  # a psycopg.Connection in autocommit
         ttl: float | None = None,
         config: Config | None = None,
     ) -> None:
-        self._config = config or Config.load(database_url=url, lease_ttl=ttl)
+        self._config = settled(config, database_url=url, schema=schema)
         self.ttl = check_ttl(self._config.lease_ttl if ttl is None else ttl)
         self.name = check_name(name)
         if conn is None and not self._config.database_url:
@@ -306,6 +310,6 @@ def check_name(name: object) -> str:
 
 def check_ttl(ttl: object) -> float:
     """Return a ttl if it can be one: long enough to be renewed in time."""
-    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0.1 <= ttl <= 86_400:  # noqa: PLR2004 - as in Config
-        raise LeaseError(f"ttl: expected 0.1 to 86400 seconds, got {ttl!r}")
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not SHORTEST_TTL <= ttl <= LONGEST_TTL:
+        raise LeaseError(f"ttl: expected {SHORTEST_TTL:g} to {LONGEST_TTL:g} seconds, got {ttl!r}")
     return float(ttl)

@@ -16,10 +16,10 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from fastq import Lease, lease
+from fastq import Config, Lease, lease
 from fastq.errors import ConfigError, DatabaseUnavailable, LeaseError
-from fastq.events import subscribe
 from fastq.lease import MARGIN, Fence, Watch, boottime
+from fastq.migrate import migrate
 from tests.db.jobs import session
 from tests.helpers import execute, wait_for
 from tests.proxy import Proxy
@@ -32,15 +32,6 @@ HOLDER = "select holder from fastq.lease where name = 'user:report'"
 ROOT = Path(__file__).parent.parent.parent
 SQL = ROOT / "fastq" / "sql"
 INSERT = "insert into fastq.lease (name, holder, term, expires_at) select name, %s, 1, {} from unnest(%s::text[]) as given (name)"
-
-
-@pytest.fixture
-def events():
-    """Give the events of this process, as they come."""
-    heard = []
-    unsubscribe = subscribe(heard.append)
-    yield heard
-    unsubscribe()
 
 
 @pytest.fixture
@@ -683,6 +674,14 @@ def test_a_connection_that_was_handed_in_may_have_rows_of_its_own_kind(database,
         assert mine.renew()
         assert make(conn=conn).try_acquire() is False
         assert mine.release()
+
+
+def test_a_url_and_a_schema_come_before_those_of_a_configuration(empty_database):
+    migrate(empty_database, "other")
+    config = Config(database_url="postgresql://nowhere", schema="elsewhere")
+    with Lease("report", url=empty_database, schema="other", config=config) as mine:
+        assert execute(empty_database, "select name from other.lease where holder <> ''") == [("user:report",)]
+        assert mine.trusted()
 
 
 @pytest.mark.lease("L27")
