@@ -17,6 +17,7 @@ import pytest
 
 from fastq import embedded
 from fastq.errors import FastqError
+from fastq.events import Event, subscribe
 from tests.helpers import create_database, drop_database, process_exists
 
 FOLDERS = "fastq-test"  # a server's folder is named fastq-test-PID-RANDOM
@@ -79,6 +80,15 @@ def database(server: str, migrated_template: str) -> Iterator[str]:
     name = f"fastq_test_{os.getpid()}_{next(numbers)}"
     yield create_database(server, name, migrated_template)
     drop_database(server, name)
+
+
+@pytest.fixture
+def events() -> Iterator[list[Event]]:
+    """Give the events of this process that the test causes, as they come."""
+    heard: list[Event] = []
+    unsubscribe = subscribe(heard.append)
+    yield heard
+    unsubscribe()
 
 
 def remove_folders_of_killed_sessions() -> None:

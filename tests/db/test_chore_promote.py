@@ -6,7 +6,6 @@ import pytest
 
 from fastq.chores.batch import MAX_ASIDE, MAX_BAD
 from fastq.chores.promote import BATCH, IDLE, IDLE_POLLING, LOCKED, NAP, Promote
-from fastq.events import subscribe
 from tests.db.jobs import CHANNEL, add, claimed_ids, count, living
 from tests.db.leases import run_out, run_until, site_on
 
@@ -19,15 +18,6 @@ def site(database):
     made = site_on(database)
     yield made
     made.connection.close()
-
-
-@pytest.fixture
-def events():
-    """Give the events that the test causes, as they come."""
-    seen = []
-    end = subscribe(seen.append)
-    yield seen
-    end()
 
 
 def add_waiting(connection, count=1, *, at=DUE, state="scheduled", **columns):

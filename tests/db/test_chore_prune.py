@@ -10,7 +10,6 @@ from fastq.chores.partitions import INTERVAL, Partitions
 from fastq.chores.partitions import REST as REST_OF_PARTITIONS
 from fastq.chores.prune import LONGEST_STEP, NAP, REST, STEP, Prune
 from fastq.errors import LeaseLost
-from fastq.events import subscribe
 from fastq.lease import acquire
 from fastq.partitions import ensure_partitions, name_of, partitions
 from tests.db.leases import run_out, site_on, take_over
@@ -23,15 +22,6 @@ select $1::bigint + n, now(), now() - make_interval(secs => 86400 * $2::float8) 
     0, $4::text, 'nap', '{}'
 from generate_series(1, $5::int) as n
 """
-
-
-@pytest.fixture
-def events():
-    """Give the events that the test causes, as they come."""
-    seen = []
-    end = subscribe(seen.append)
-    yield seen
-    end()
 
 
 @pytest.fixture

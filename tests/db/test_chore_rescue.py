@@ -8,7 +8,6 @@ import pytest
 from fastq.chores.chore import Site
 from fastq.chores.rescue import ALL, NAP, Rescue
 from fastq.errors import LeaseLost
-from fastq.events import subscribe
 from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claim_number, count, living
 from tests.db.leases import run_out, site_on, take_over
 from tests.helpers import wait_for
@@ -25,15 +24,6 @@ def site(database):
     made = site_on(database)
     yield made
     made.connection.close()
-
-
-@pytest.fixture
-def events():
-    """Give the events that the test causes, as they come."""
-    seen = []
-    end = subscribe(seen.append)
-    yield seen
-    end()
 
 
 class Clock:

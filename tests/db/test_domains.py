@@ -10,7 +10,6 @@ from fastq.chores.domains import Conflict, DomainQueues, Domains, check, conflic
 from fastq.chores.promote import Promote
 from fastq.chores.unled import Unled
 from fastq.errors import LeaseError, LeaseLost
-from fastq.events import subscribe
 from fastq.lease import Fence, acquire, release
 from tests.db.jobs import add, living, session
 from tests.db.leases import lead, site_on, take_over
@@ -19,15 +18,6 @@ from tests.helpers import execute
 
 TTL = 15.0
 DEFAULT = "default"
-
-
-@pytest.fixture
-def events():
-    """Give the events of this process, as they come."""
-    heard = []
-    unsubscribe = subscribe(heard.append)
-    yield heard
-    unsubscribe()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 from fastq import admin_leaders, elector, lease
 from fastq.config import Config
 from fastq.elector import Candidacy, Elector
-from fastq.events import subscribe
 from fastq.lease import MARGIN, RENEW_AT, boottime
 from tests.helpers import execute, wait_for
 from tests.proxy import Proxy
@@ -92,15 +91,6 @@ def proxy(database):
     """Give a wire to the database that can be cut."""
     with Proxy(database) as wire:
         yield wire
-
-
-@pytest.fixture
-def events():
-    """Give the events of this process, as they come."""
-    heard = []
-    unsubscribe = subscribe(heard.append)
-    yield heard
-    unsubscribe()
 
 
 @contextmanager

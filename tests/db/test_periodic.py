@@ -11,7 +11,6 @@ from fastq import Args, Backfill, Cron, Every, Job, Registry, admin_periodic, db
 from fastq.chores import periodic as chore_module
 from fastq.chores.periodic import BATCH, IDLE, LOOK, Periodic
 from fastq.errors import FastqError, LeaseLost
-from fastq.events import subscribe
 from tests.db.jobs import CHANNEL, claim, count
 from tests.db.leases import chore_session, configured, run_out, site_on, take_over
 
@@ -30,15 +29,6 @@ def site(database):
     made = site_on(database)
     yield made
     made.connection.close()
-
-
-@pytest.fixture
-def events():
-    """Give the events that the test causes, as they come."""
-    seen = []
-    end = subscribe(seen.append)
-    yield seen
-    end()
 
 
 def registry_of(**schedules):

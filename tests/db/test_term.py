@@ -8,7 +8,6 @@ import pytest
 from fastq import lease, term
 from fastq.config import Config
 from fastq.elector import Candidacy, Elector, Trust
-from fastq.events import subscribe
 from fastq.lease import RENEW_AT, Fence, boottime
 from fastq.term import Term
 from tests.helpers import execute, wait_for
@@ -87,15 +86,6 @@ def make(config, connection):
         one.end("stop")
     for one in made:
         wait_for(lambda one=one: one.ended, 10, "the end of a term")
-
-
-@pytest.fixture
-def events():
-    """Give the events of this process, as they come."""
-    heard = []
-    unsubscribe = subscribe(heard.append)
-    yield heard
-    unsubscribe()
 
 
 @pytest.fixture
