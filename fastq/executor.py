@@ -37,6 +37,7 @@ class Executor:
         self.thrown = False  # written by the watchdog: the exception for `aimed` has been set off
         self.abandoned = False  # written by the watchdog: it is about to give the job up ...
         self.given_up = False  # ... and has told of it in our place: end without a word
+        self.leaving = False  # written by the watchdog: the process stops and does not wait for the job
         self._outbox = outbox
         self._gate = threading.Lock()
         self._gate.acquire()
@@ -47,6 +48,7 @@ class Executor:
         popleft, outbox, put = inbox.popleft, self._outbox, self._outbox.append
         room = self.lane.room
         batch: object = None
+        value: object = None  # again after each job
         while True:
             try:
                 job = popleft()
@@ -77,7 +79,7 @@ class Executor:
                 error = raised if error is None else error
                 self._absorb()
             if error is not None or value is not None:
-                job.outcome = settle(job, None if error is not None else value, error)
+                job.outcome = settle(job, None if error is not None else value, error, leaving=self.leaving)
                 error = value = None  # a traceback keeps the frames of `work` and all they hold alive
             if self.abandoned and self._was_given_up():
                 return
@@ -106,20 +108,21 @@ class Executor:
         return self.abandoned
 
 
-def settle(job: Job[Any], value: object, error: BaseException | None) -> object:
+def settle(job: Job[Any], value: object, error: BaseException | None, *, leaving: bool = False) -> object:
     """Return the outcome of an attempt from what `work` returned or raised; it does not raise itself, whatever those are.
 
+    A job that was told to end because its process is `leaving` is handed back; told by anybody else, it is cancelled.
     Who calls this has a job in its hands: a thread that ended here would take its process along, a task its slot.
     """
     try:
-        return _settled(job, value, error)
+        return _settled(job, value, error, leaving)
     except BaseException as another:  # noqa: BLE001 - code of the user's has run: a text, a subscriber
         return outcome.failed(job, f"what the attempt came to could not be told: {outcome.told(another)}")
 
 
-def _settled(job: Job[Any], value: object, error: BaseException | None) -> object:
+def _settled(job: Job[Any], value: object, error: BaseException | None, leaving: bool) -> object:
     if isinstance(error, JobCancelled):
-        return outcome.Release() if job.cancelled is STOPPING else Cancel(str(error) or "cancelled while running")
+        return outcome.Release() if leaving else Cancel(str(error) or "cancelled while running")
     if error is None:
         result, problem = outcome.of_value(value)
         if problem:
@@ -137,7 +140,3 @@ def _settled(job: Job[Any], value: object, error: BaseException | None) -> objec
         error=outcome.told(error),
     )
     return outcome.of_error(job, error)
-
-
-STOPPING: Any = 1
-"""What `job.cancelled` is (a true value) when the process stops rather than somebody having cancelled the job."""

@@ -42,6 +42,7 @@ class LoopSlot:
         self.reason: type[BaseException] = JobTimeout
         self.abandoned = False  # written by the watchdog: it is about to give the job up ...
         self.given_up = False  # ... and has told of it in our place
+        self.leaving = False  # written by the watchdog: the process stops and does not wait for the job
         self.task: asyncio.Task[None] | None = None
 
 
@@ -94,7 +95,7 @@ class Loop:
             value, error = await self._attempt(slot, job)
             slot.current = None
             if error is not None or value is not None:
-                job.outcome = settle(job, value, error)
+                job.outcome = settle(job, value, error, leaving=slot.leaving)
             value = error = None
             while slot.abandoned and not slot.given_up:  # as long as one call of the watchdog takes
                 with suppress(asyncio.CancelledError):  # the job's own, behind its end

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq import outcome
 from fastq.events import emit
-from fastq.executor import STOPPING, Executor
+from fastq.executor import Executor
 from fastq.job import Job, JobCancelled, JobTimeout
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Watchdog:
         watched.see(job, now)
         slot, timeout = watched.slot, job.batch.worker.timeout
         if timeout is not None and now >= watched.since + timeout and not watched.overdue:
-            job.cancelled = job.cancelled or True
+            job.cancelled = True
             watched.since, watched.overdue = now - timeout, True  # the grace begins when it was told
             watched.throw_at = now + (POLITE_SHARE * self._grace if isinstance(slot, Executor) else 0.0)
         if watched.throw_at is not None and now >= watched.throw_at:
@@ -119,7 +119,8 @@ class Watchdog:
             slot, job = watched.slot, watched.slot.current
             if job is not None and not slot.abandoned:
                 watched.throw_at = None
-                job.cancelled = STOPPING
+                slot.leaving = True  # first: what the job does about it is taken so
+                job.cancelled = True
                 self.throw(slot, job, JobCancelled, "the process stops")
 
     def held(self) -> list[Job[Any]]:

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from fastq.executor import settle
-from fastq.job import Cancel, Job
-from fastq.outcome import Failed, Output, of_value
+from fastq.job import Cancel, Job, JobCancelled
+from fastq.outcome import Failed, Output, Release, of_value
 
 
 class Bomb(BaseException):
@@ -81,6 +81,11 @@ def test_an_error_keeps_its_frames_though_its_text_cannot_be_made():
         result = settle(Job.of(None), None, error)
 
     assert "in work\n" in msgspec.json.decode(result.error)["trace"]
+
+
+def test_a_job_that_is_told_to_end_is_handed_back_by_a_process_that_leaves_and_is_cancelled_otherwise():
+    assert settle(Job.of(None), None, JobCancelled("the process stops"), leaving=True) == Release()
+    assert settle(Job.of(None), None, JobCancelled("cancelled")) == Cancel("cancelled")
 
 
 @pytest.mark.parametrize("value", [msgspec.Raw(b"\xff"), {"in it": [msgspec.Raw(b"\xff")]}, object()])
