@@ -265,12 +265,11 @@ class Config:
         return self.schema
 
 
-def settled(config: Config | None, **given: object) -> Config:
+def settled(config: Config | None, **given: Any) -> Config:
     """Return a configuration, or without one the environment's, with what was given beside it (None: not given) over it."""
     if config is None:
         return Config.load(**given)
-    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    return replace(config, **changed)
+    return replace(config, **{name: value for name, value in given.items() if value is not None})
 
 
 def variable_of(name: str) -> str:
