@@ -71,10 +71,9 @@ class JobList:
 
 
 @dataclass(frozen=True, slots=True)
-class JobDetail:
-    """Everything about one job. `args` and `output` are the JSON as it is stored."""
+class JobDetail(JobRow):
+    """Everything about one job. `args` and `output` are the JSON as it is stored, `errors` one of each failed attempt."""
 
-    job: JobRow
     args: str
     output: str | None
     errors: list[dict[str, Any]]
@@ -155,7 +154,8 @@ def show_job(connection: Connection, job_id: int) -> JobDetail | None:
 def detail_of(row: Sequence[Any]) -> JobDetail:
     """Make a detail of a row of job_show.sql."""
     args, output, errors, crashes, cancel_requested, host, pid = row[13:]
-    return JobDetail(_job_row(row[:13]), args, output, errors or [], crashes, cancel_requested, host, pid)
+    values = [*_values(row[:13]), args, output, errors or [], crashes, cancel_requested, host, pid]
+    return JobDetail(*values)
 
 
 def cancel_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
@@ -207,5 +207,10 @@ def _change(connection: Connection, name: str, ids: Sequence[int], *params: obje
 
 
 def _job_row(row: Sequence[Any]) -> JobRow:
+    return JobRow(*_values(row))
+
+
+def _values(row: Sequence[Any]) -> list[Any]:
+    """Return the fields of a JobRow, in their order, of a row of job_list.sql or the beginning of one of job_show.sql."""
     job_id, state, kind, queue, priority, attempt, max_attempts, tags, *rest = row
-    return JobRow(job_id, State(state), kind, queue, priority, attempt, max_attempts, tags or [], *rest)
+    return [job_id, State(state), kind, queue, priority, attempt, max_attempts, tags or [], *rest]

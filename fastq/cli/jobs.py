@@ -121,28 +121,27 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
     if options.json:
         row = asdict(detail)
         row |= {"args": msgspec.Raw(detail.args.encode()), "output": msgspec.Raw((detail.output or "null").encode())}
-        output.json(row.pop("job") | row)
+        output.json(row)
         return 0
-    job = detail.job
     running = f"{detail.host} (pid {detail.pid})" if detail.host else None
     moments = [
-        ("enqueued", job.created_at),
-        ("due", job.scheduled_at),
-        ("started", job.attempted_at),
-        ("ended", job.finalized_at),
+        ("enqueued", detail.created_at),
+        ("due", detail.scheduled_at),
+        ("started", detail.attempted_at),
+        ("ended", detail.finalized_at),
     ]
     output.fields(
         [
-            ("id", job.id),
-            ("kind", job.kind),
-            ("state", job.state.value + (", asked to end" if detail.cancel_requested else "")),
-            ("queue", job.queue),
-            ("priority", job.priority),
-            ("attempt", f"{job.attempt} of {job.max_attempts}"),
+            ("id", detail.id),
+            ("kind", detail.kind),
+            ("state", detail.state.value + (", asked to end" if detail.cancel_requested else "")),
+            ("queue", detail.queue),
+            ("priority", detail.priority),
+            ("attempt", f"{detail.attempt} of {detail.max_attempts}"),
             *((name, output.moment(moment)) for name, moment in moments if moment),
             ("runs on", running),
             ("crashes", detail.crashes or None),
-            ("tags", job.tags),
+            ("tags", detail.tags),
             ("args", detail.args),
             ("output", detail.output),
         ]

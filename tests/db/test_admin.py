@@ -99,7 +99,7 @@ def test_show_tells_everything_of_a_living_job(connection, operator):
 
     shown = admin.show_job(operator, job_id)
 
-    assert (shown.job.state, shown.job.attempt, shown.job.tags, shown.job.error) == (State.RUNNING, 2, ["x"], "boom")
+    assert (shown.state, shown.attempt, shown.tags, shown.error) == (State.RUNNING, 2, ["x"], "boom")
     assert shown.args == '{"b":1,  "a":2}'
     assert shown.errors == [{"error": "boom", "attempt": 1}]
     assert (shown.host, shown.pid) == ("host", 42)

@@ -573,10 +573,10 @@ def test_a_job_is_read_cancelled_and_retried(client):
 
     assert client.get(job_id).args == '{"n":1}'
     assert client.cancel(job_id)
-    assert client.get(job_id).job.state == "cancelled"
+    assert client.get(job_id).state == "cancelled"
     assert not client.cancel(job_id)
     assert client.retry(job_id)
-    assert client.get(job_id).job.state == "available"
+    assert client.get(job_id).state == "available"
 
 
 def test_a_job_that_does_not_exist_is_none_and_cannot_be_changed(client):
@@ -606,7 +606,7 @@ def test_a_cancellation_in_the_callers_transaction_comes_and_goes_with_it(client
     with psycopg.connect(database) as connection:
         assert client.cancel(job_id, conn=connection)
         connection.rollback()
-        assert client.get(job_id).job.state == "available"
+        assert client.get(job_id).state == "available"
 
         assert client.cancel(job_id, conn=connection)
-    assert client.get(job_id).job.state == "cancelled"
+    assert client.get(job_id).state == "cancelled"

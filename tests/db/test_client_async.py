@@ -228,10 +228,10 @@ def test_a_job_is_read_cancelled_and_retried(database):
     async def run():
         async with AsyncClient(database) as client:
             job_id = await client.enqueue(SortArgs([]))
-            assert (await client.get(job_id)).job.kind == "sort"
+            assert (await client.get(job_id)).kind == "sort"
             assert await client.cancel(job_id)
             assert not await client.cancel(job_id)
             assert await client.retry(job_id)
-            assert (await client.get(job_id)).job.state == "available"
+            assert (await client.get(job_id)).state == "available"
 
     asyncio.run(run())
