@@ -190,8 +190,9 @@ class Client:
         if number is None:
             return outcome
         for _ in range(ATTEMPTS_TO_FIND):
-            if outcome == "missing":
-                [(_, _, outcome)] = self._rows(name, ([number], self.config.channel), conn)
+            [(_id, _was, outcome)] = self._rows(name, ([number], self.config.channel), conn)
+            if outcome != "missing":
+                break
         return outcome
 
     def _copy(

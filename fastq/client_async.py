@@ -154,8 +154,9 @@ class AsyncClient:
         if number is None:
             return outcome
         for _ in range(ATTEMPTS_TO_FIND):
-            if outcome == "missing":
-                [(_, _, outcome)] = await self._rows(name, ([number], self.config.channel), conn)
+            [(_id, _was, outcome)] = await self._rows(name, ([number], self.config.channel), conn)
+            if outcome != "missing":
+                break
         return outcome
 
     async def _copy(
