@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from fastq.job import Job
     from fastq.lane import Lane, Outbox, Room
     from fastq.loop import Loop
-    from fastq.process import Seat
     from fastq.worker import Worker
 
 UNKNOWN_DELAY = 10.0
@@ -57,11 +56,23 @@ PACE_WINDOW = 0.01
 """Seconds over which a pace is measured at least: one short job within a round would look like thousands a second."""
 
 
+class Numbers(Protocol):
+    """What a producer needs of its process's seat."""
+
+    number: int
+    wake_read: int
+    wake_write: int
+
+
 class Surroundings(Protocol):
     """What a producer needs of the process around it."""
 
+    @property
+    def seat(self) -> Numbers:
+        """Give the process's number, and the pipe that wakes the producer."""
+        ...
+
     config: Config
-    seat: Seat
     board: Board
     desk: memoryview
     feeds: list[Feed]
