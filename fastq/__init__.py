@@ -3,8 +3,8 @@
     client.enqueue(SortArgs(["whale", "tiger"]))        where work comes up, with Client or AsyncClient
     registry.register(SortWorker)                       where it is done, by `fastq run app:registry`
 
-Public are the names below, what their methods take, return and raise, `fastq.errors`, `fastq.testing` and `fastq.events.subscribe`;
-what else there is may change. `kind` and `Kind` are the two further ways to declare args.
+Public are the names below, what their methods take, return and raise, `fastq.errors`, `fastq.testing` and
+`fastq.events.subscribe`; what else there is may change. `kind` and `Kind` are the two further ways to declare args.
 """
 
 from importlib import import_module
