@@ -82,7 +82,8 @@ class PeriodicJob:
             if not isinstance(schedule, Cron | Every):
                 raise OptionError(f"schedule {schedule!r}: expected Cron('0 9 * * *') or Every(30.0)")
             if unknown := options.keys() - PeriodicOptions.__annotations__.keys():
-                raise OptionError(f"unknown option {', '.join(sorted(unknown))}")
+                known = ", ".join(PeriodicOptions.__annotations__)
+                raise OptionError(f"unknown option {', '.join(sorted(unknown))}; expected one of {known}")
             self.schedule = schedule
             self.kind = kind_of(args, kind)
             self.args = self.kind.codec.encode(args, MAX_BYTES)

@@ -74,7 +74,7 @@ def test_a_second_definition_of_a_name_is_refused_with_both_places():
         (("report", HOURLY, ReportArgs()), {"run_on_start": 1}, "run_on_start 1: expected True or False"),
         (("report", HOURLY, ReportArgs()), {"queue": "A b"}, "queue 'A b': expected"),
         (("report", HOURLY, ReportArgs()), {"priority": 7}, "priority 7: expected"),
-        (("report", HOURLY, ReportArgs()), {"delay": 3}, "unknown option delay"),
+        (("report", HOURLY, ReportArgs()), {"delay": 3}, "unknown option delay; expected one of missed, run_on_start, queue"),
         (("report", HOURLY, ReportArgs()), {"tags": [str(n) for n in range(31)]}, "tags: expected 30 at most, for 2 are added"),
     ],
 )
