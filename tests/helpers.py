@@ -24,6 +24,19 @@ def wait_for(condition: Callable[[], T], timeout: float = 10.0, what: str = "") 
     return value
 
 
+def after_renewals(url: str, name: str, times: int) -> None:
+    """Wait until a lease has been renewed so often: each time others might have taken it, or its holder given it up."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        text: LiteralString = "select expires_at from fastq.lease where name = %s and holder <> ''"
+        seen: set[object] = set()
+
+        def renewed() -> bool:
+            seen.update(connection.execute(text, (name,)).fetchall())
+            return len(seen) > times
+
+        wait_for(renewed, 30.0, f"{times} renewals of {name}")
+
+
 def process_exists(pid: int) -> bool:
     """Tell whether a process lives; one of another user does, a zombie does not."""
     try:

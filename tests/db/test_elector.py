@@ -12,7 +12,7 @@ from fastq import admin_leaders, elector, lease
 from fastq.config import Config
 from fastq.elector import Candidacy, Elector
 from fastq.lease import MARGIN, RENEW_AT, boottime
-from tests.helpers import execute, wait_for
+from tests.helpers import after_renewals, execute, wait_for
 from tests.proxy import Proxy
 
 TTL = 1.0
@@ -137,13 +137,13 @@ def test_one_elector_holds_several_leases_and_renews_them_in_one_statement(stand
 
 
 @pytest.mark.lease("L45")
-def test_of_two_electors_one_leads_each_domain(stand):
+def test_of_two_electors_one_leads_each_domain(stand, database):
     first = stand("leader:x")
     first.leads()
     second, third = stand("leader:x"), stand("leader:y")
     third.leads()
 
-    time.sleep(TTL * 1.5)  # long enough for a takeover, were there one
+    after_renewals(database, "leader:x", 4)
 
     assert second.said == []
     assert [said[:2] for said in first.said + third.said] == [("begin", "leader:x"), ("begin", "leader:y")]
@@ -232,11 +232,11 @@ def test_a_holder_whose_session_is_ended_goes_on_in_the_same_term_on_a_new_one(s
 
 
 @pytest.mark.lease("L17")
-def test_a_slow_answer_does_not_prolong_the_trust(stand, proxy):
+def test_a_slow_answer_does_not_prolong_the_trust(stand, proxy, database):
     one = stand(url=proxy.url, lease_ttl=2.0)
     fence = one.leads()
     proxy.late = 0.5
-    time.sleep(2.0)  # some renewals, each of them slow
+    after_renewals(database, NAME, 2)
 
     assert one.reasons == []
     most = 0.0
@@ -374,7 +374,7 @@ def test_a_stop_releases_although_the_connection_was_just_lost(stand, proxy, dat
 
 
 @pytest.mark.lease("L41")
-def test_a_request_to_resign_is_a_row_with_the_term_and_five_of_them_count_once(stand, connection, monkeypatch):
+def test_a_request_to_resign_is_a_row_with_the_term_and_five_of_them_count_once(stand, connection, database, monkeypatch):
     monkeypatch.setattr(elector, "REST", 0.5)
     one = stand(lease_ttl=5.0)
     for candidacy in one.candidacies:
@@ -392,7 +392,8 @@ def test_a_request_to_resign_is_a_row_with_the_term_and_five_of_them_count_once(
     assert one.reasons == ["resign"]
     assert again.term > fence.term
     assert one.at[2] - ended >= 0.5, "it left the lease to others for a while before it stood again"
-    time.sleep(0.3)
+    one.elector.hint(NAME)  # so that it renews at once
+    after_renewals(database, NAME, 1)
     assert one.fences == [again], "the request was for the term before"
 
 
@@ -426,7 +427,8 @@ def test_after_a_request_the_other_candidate_leads(stand, connection):
     other.elector.hint(NAME)  # as the listener does
 
     other.leads(1.0)
-    time.sleep(2.2)  # the first one has rested
+    first = one.candidacies[0]
+    wait_for(lambda: first.due > first.rests_until, what="the first one to have rested and looked again")
     assert [said[0] for said in one.said] == ["begin", "end"]
 
 
@@ -443,7 +445,7 @@ def test_a_role_without_rights_can_notify_but_not_make_anybody_resign(stand, dat
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 conn.execute("update fastq.lease set resign_term = term")
         one.elector.hint(NAME)
-        time.sleep(TTL)
+        after_renewals(database, NAME, 2)
         assert one.fences == [fence]
     finally:
         execute(database, f"drop role {role}")
@@ -490,7 +492,7 @@ def test_giving_up_an_old_term_does_not_end_the_new_one(stand, database):
 
     one.elector.resign(old)
     one.elector.resign(old._replace(holder="somebody"))
-    time.sleep(0.2)
+    after_renewals(database, NAME, 1)
 
     assert one.fences == [new]
     assert one.reasons == ["lost"]
@@ -516,8 +518,8 @@ def test_one_that_resigned_and_stops_is_never_elected_again(stand, database):
     one.stop()
     for _ in range(3):
         one.elector.hint(NAME)
-    time.sleep(0.2)
 
+    assert one.elector.ended, "its thread, which alone elects"
     assert [said[0] for said in one.said] == ["begin", "end"]
     assert row(database)[0] == ""
 
@@ -581,7 +583,7 @@ def test_wall_clocks_of_candidates_change_nothing(stand, database, monkeypatch, 
     monkeypatch.setattr(time, "time", lambda: real() + days * 86_400)
     one, other = stand(), stand()
     wait_for(lambda: one.fences or other.fences)
-    time.sleep(1.5 * TTL)
+    after_renewals(database, NAME, 4)
 
     assert len(one.said) + len(other.said) == 1
     assert 0 < row(database)[2] <= TTL

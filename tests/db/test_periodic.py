@@ -13,6 +13,7 @@ from fastq.chores.periodic import BATCH, IDLE, LOOK, Periodic
 from fastq.errors import FastqError, LeaseLost
 from tests.db.jobs import CHANNEL, claim, count
 from tests.db.leases import chore_session, configured, run_out, site_on, take_over
+from tests.helpers import wait_for
 
 HOURLY, RARE, DAY = Cron("0 * * * *"), Cron("0 0 29 2 *"), timedelta(days=1)
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -603,7 +604,7 @@ def test_the_ticks_of_a_pause_are_dropped(connection, other, site):
     assert before < next_tick == row(connection, "report").next_tick
     assert admin_periodic.resume_periodic(connection, "report") is None
     assert set(other.notifications(timeout=2.0)) == {"@periodic"}
-    time.sleep(1.1)
+    wait_for(lambda: connection.run_one("clock_after", 0.0)[0] > next_tick, what="the next tick")
     Periodic().run(site)
     assert ticks(connection, "report")[0] == next_tick
 

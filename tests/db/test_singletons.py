@@ -11,7 +11,7 @@ import pytest
 from fastq import events, singletons
 from fastq.config import Config
 from fastq.singletons import Singletons
-from tests.helpers import execute, wait_for
+from tests.helpers import after_renewals, execute, wait_for
 
 HELD = "select holder <> '' and expires_at > clock_timestamp() from fastq.lease where name = %s"
 
@@ -305,7 +305,7 @@ def test_one_that_was_asked_to_resign_has_returned_before_another_begins(start, 
     def run(singleton):
         calls.put(singleton)
         assert singleton.wait(30)
-        time.sleep(2.5)  # more than a ttl: it is renewed while we come to an end
+        after_renewals(database, "singleton:a", 3)  # while we come to an end
         assert singleton.trusted()
         moments.put(("ended", time.monotonic()))
 

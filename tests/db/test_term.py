@@ -10,7 +10,7 @@ from fastq.config import Config
 from fastq.elector import Candidacy, Elector, Trust
 from fastq.lease import RENEW_AT, Fence, boottime
 from fastq.term import Term
-from tests.helpers import execute, wait_for
+from tests.helpers import after_renewals, execute, wait_for
 from tests.proxy import Proxy
 
 NAME = "leader:x"
@@ -310,7 +310,9 @@ def test_the_pauses_between_attempts_are_kept_although_trust_is_prolonged_bit_by
 
 
 @pytest.mark.lease("L38")
-def test_a_supervisor_that_cannot_start_hands_over_to_one_that_can_and_does_not_try_again_at_once(stand, connection, hasty):
+def test_a_supervisor_that_cannot_start_hands_over_to_one_that_can_and_does_not_try_again_at_once(
+    stand, connection, database, hasty
+):
     attempts = []
 
     def cannot():
@@ -326,7 +328,7 @@ def test_a_supervisor_that_cannot_start_hands_over_to_one_that_can_and_does_not_
 
     wait_for(lambda: "run" in able.said, 5.0)
     tried = len(attempts)
-    time.sleep(2.5)  # the first one has rested
+    after_renewals(database, NAME, 3)  # more than the first one rests
     assert tried == 3
     assert len(attempts) == 3
     assert first.terms[0].ended
@@ -343,7 +345,7 @@ def test_if_nobody_can_start_nobody_is_busy_with_it(stand, hasty):
 
     stand(cannot)
     stand(cannot)
-    time.sleep(3.0)
+    time.sleep(3.0)  # what is counted is how often in that time
 
     # Each term tries three times in 0.35 s, and who has resigned rests for 2 s.
     assert 6 <= len(attempts) <= 15
@@ -379,11 +381,12 @@ def test_leadership_lost_between_two_attempts_does_not_cost_the_new_leader_anyth
         tried.set()
         raise RuntimeError("not yet")
 
-    stand(cannot)
+    old = stand(cannot)
     assert tried.wait(5)
     connection.execute("update fastq.lease set holder = 'other', term = term + 1, expires_at = 'infinity' where name = $1", NAME)
-    time.sleep(2.0)
+    wait_for(lambda: old.terms[0].ended, what="the term to end")
 
+    assert len(old.terms) == 1
     assert holder(connection) == "other"
     assert connection.execute("select resign_term from fastq.lease where name = $1", NAME) == [(None,)]
 

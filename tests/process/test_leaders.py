@@ -9,7 +9,7 @@ import pytest
 
 from fastq.admin_leaders import resign
 from tests.db.jobs import session
-from tests.helpers import process_exists, wait_for
+from tests.helpers import after_renewals, process_exists, wait_for
 from tests.process.conftest import wait_until_gone
 from tests.proxy import Proxy
 
@@ -51,7 +51,7 @@ def test_each_domain_has_a_leader_and_the_schema_has_one(supervise, jobs):
     second = supervise(leader_domain="mail", queues="emails=1")
     wait_for(lambda: len(leases(jobs)) == 3)
 
-    time.sleep(2.5)  # more than a ttl: whoever could would have taken over
+    after_renewals(jobs.url, "leader:mail", 3)
 
     held = leases(jobs)
     assert set(held) == {"leader:billing", "leader:mail", SCHEMA}
@@ -90,8 +90,7 @@ def test_a_supervisor_that_is_not_to_lead_works_but_never_leads(supervise, jobs)
     wait_for_leader(jobs, leader)
     leader.send(signal.SIGKILL)
     leader.process.wait()
-    time.sleep(3.0)  # its lease has run out
-    assert not [held for held, (_, _, left) in leases(jobs).items() if left > 0]
+    wait_for(lambda: max(left for _, _, left in leases(jobs).values()) < -1.0, what="the leases to be out for twice the jitter")
     assert follower.stop()[0] == 0
 
 
@@ -243,7 +242,7 @@ def test_whatever_is_notified_the_leader_leads_on(supervise, jobs):
             jobs.execute("select pg_notify('fastq', %s)", payload)
     id_ = jobs.add("nap")  # all of that was heard before this
     jobs.wait_for(id_, "completed")
-    time.sleep(1.0)  # some renewals
+    after_renewals(jobs.url, DEFAULT, 2)
 
     assert {name: row[:2] for name, row in leases(jobs).items()} == before
     assert "lease.lost" not in supervisor.said

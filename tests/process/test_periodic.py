@@ -1,7 +1,6 @@
 """A periodic job of a real host: one job each second, whoever leads, for as long as somebody declares it."""
 
 import signal
-import time
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -10,7 +9,7 @@ import pytest
 from fastq import Args, Backfill, Every, Job, Registry, Worker
 from fastq.admin_periodic import list_periodic
 from tests.db.jobs import session
-from tests.helpers import wait_for
+from tests.helpers import after_renewals, wait_for
 from tests.process.jobs import tell
 
 pytestmark = pytest.mark.process
@@ -95,9 +94,11 @@ def test_a_leader_without_the_definition_enqueues_it_while_another_host_declares
     wait_for(lambda: len(jobs.told()) >= 3, 20, "three pulses")
 
     assert other.stop()[0] == 0
-    time.sleep(0.5)  # what was enqueued just before its end
+    living = "select count(*) from fastq.process where periodic <> '{}' and expires_at > clock_timestamp()"
+    wait_for(lambda: jobs.execute(living) == [(0,)], what="nobody to declare it")
+    after_renewals(jobs.url, "leader:default", 1)  # what was read just before that has been enqueued
     before = len(ticks(jobs))
-    time.sleep(2.5)
+    after_renewals(jobs.url, "leader:default", 6)  # 2.4 s, two ticks
     assert len(ticks(jobs)) == before, "nobody declares it any more"
     assert leader.stop()[0] == 0
     check(jobs)

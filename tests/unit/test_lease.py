@@ -130,11 +130,6 @@ def test_an_identity_is_made_when_it_is_first_asked_for_not_at_import():
     subprocess.check_call([sys.executable, "-c", program], cwd=ROOT)
 
 
-@pytest.mark.lease("L15")
-def test_releasing_is_tried_three_times_with_growing_patience():
-    assert lease.RELEASE_TIMEOUTS == (1.0, 2.0, 3.0)
-
-
 @pytest.mark.lease("L24")
 def test_an_elector_is_made_without_connecting_so_that_what_is_forked_before_its_start_inherits_nothing():
     elector = Elector(Config(database_url="postgresql://nowhere"), "postgresql://nowhere", [])
