@@ -22,6 +22,7 @@ import ctypes
 import faulthandler
 import gc
 import io
+import logging
 import os
 import random
 import select
@@ -96,7 +97,7 @@ def main(seat: Seat) -> None:
     try:
         process = Process(seat)
     except FastqError as error:
-        emit("process.boot_failed", level=40, place=seat.place, error=error)
+        emit("process.boot_failed", level=logging.ERROR, place=seat.place, error=error)
         _exit(BOOT_FAILED)
     except BaseException:  # noqa: BLE001 - whatever the app raises while it is imported
         sys.excepthook(*sys.exc_info())
@@ -203,7 +204,7 @@ class Process:
             if self._failed.is_set():
                 return BROKEN
             if stuck := self.watchdog.given_up + self.singletons.stuck:
-                emit("process.recycles", number=self.seat.number, threads=stuck)
+                emit("process.recycles", level=logging.WARNING, number=self.seat.number, threads=stuck)
                 self.desk[board.PROCESS] = 0  # nobody's desk: the supervisor seats a successor
                 return self._stop(RECYCLED)
             if time.monotonic() - title_at > 1.0:
@@ -302,7 +303,7 @@ class Process:
             connection.run("job_release", ids, claims, self.config.channel)
             connection.close()
         except (db.Error, FastqError) as error:
-            emit("jobs.not_handed_back", level=40, count=len(jobs), error=db.first_line(error))
+            emit("jobs.not_handed_back", level=logging.ERROR, count=len(jobs), error=db.first_line(error))
 
     def _join(self, thread: threading.Thread, timeout: float) -> None:
         deadline = time.monotonic() + timeout

@@ -18,6 +18,7 @@ A job that somebody has cancelled, or that the process will not wait for any lon
 from __future__ import annotations
 
 import ctypes
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ class Watchdog:
         for connection in connections:
             deadline = connection.deadline
             if deadline is not None and now > deadline:
-                emit("connection.cut", after=connection.timeout)
+                emit("connection.cut", level=logging.WARNING, after=connection.timeout)
                 connection.cut()
         ends = []
         for watched in self._watched:
@@ -150,7 +151,15 @@ class Watchdog:
         if slot.current is not job:  # it ended at this very moment, and its executor, if it saw this, waits for our decision
             slot.abandoned = False
             return
-        emit("job.given_up", id=job.id, kind=job.kind, attempt=job.attempt, timeout=timeout, grace=self._grace)
+        emit(
+            "job.given_up",
+            level=logging.WARNING,
+            id=job.id,
+            kind=job.kind,
+            attempt=job.attempt,
+            timeout=timeout,
+            grace=self._grace,
+        )
         twin = Job(job.id, job.attempt, job.args, job.row, job.batch)
         twin.outcome = outcome.failed(
             twin, f"JobTimeout: took longer than {timeout or 0:g} s and did not end within {self._grace:g} s of being told to"

@@ -80,7 +80,8 @@ def test_jobs_that_do_not_end_are_given_up_and_the_process_is_replaced_when_its_
     assert supervisor.wait_until_ready() != [worker]
     for id_ in stuck:
         assert (jobs.fate(id_).attempt, jobs.fate(id_).crashes, len(jobs.told("start", id_))) == (1, 0, 1)
-    assert "process.recycles" in supervisor.said
+    for told in ("warning job.given_up", "warning process.recycles"):
+        assert told in supervisor.said
 
 
 def test_a_policy_that_waits_for_a_stuck_job_holds_up_no_timeout(supervise, jobs):
