@@ -93,7 +93,11 @@ class JobBatch(Protocol):
 
 
 class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
-    """One attempt at a job; what `Worker.work` is called with."""
+    """One attempt at a job; what `Worker.work` is called with.
+
+    To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
+    periodic job), and `cancelled`: true once it is to end. `Job.of(args)` makes one for a test. The other fields are fastq's own.
+    """
 
     id: int
     attempt: int

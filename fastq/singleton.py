@@ -124,7 +124,12 @@ class Session:
 
 
 class Singleton:
-    """One term of a singleton, for the function that runs in it. May be used by any thread of the process."""
+    """One term of a singleton, for the function that runs in it. May be used by any thread of the process.
+
+    `stopping` says to return soon, `wait` sleeps until then at most, `trusted` tells whether nobody else can hold the lease,
+    `once` guards what must not happen twice; `wait_async` and `once_async` are for event loops. `name`, `term` and `fence` say
+    which it is.
+    """
 
     def __init__(self, name: str, fence: Fence, notice: Notice, session: Session) -> None:
         self.name = name

@@ -40,11 +40,15 @@ DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that han
 
 
 class Worker(Generic[A]):
-    """Derive from `Worker[SortArgs]`, write `work`, register it. For a TypedDict: `Worker[MailDict], kind=MAIL`."""
+    """Derive from `Worker[SortArgs]`, write `work`, register it. For a TypedDict: `Worker[MailDict], kind=MAIL`.
 
-    queue: str | None = None
-    priority: int | None = None
-    max_attempts: int | None = None
+    May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `timeout`, `archive`. May be written:
+    `retry_delay`. Once it is registered, `kind` and `is_async` tell what it works and how.
+    """
+
+    queue: str | None = None  # what jobs are enqueued to that name none; None: the kind's, or "default"
+    priority: int | None = None  # 1 (first) to 4 (last); None: the kind's, or 1
+    max_attempts: int | None = None  # after which a failing job is discarded; None: the kind's, or 25
     timeout: float | None = DEFAULT_TIMEOUT  # s from the start of `work`; None: no limit
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor what they returned
 
@@ -72,7 +76,11 @@ class Worker(Generic[A]):
 
 
 class Registry:
-    """The workers of an application by kind; made once, at module level, and named on the command line."""
+    """The workers of an application by kind; made once, at module level, and named on the command line: `fastq run app:registry`.
+
+    `register(worker)` takes a worker, `periodic(name, schedule, args)` a job for each tick of a schedule, `singleton(name)` a
+    function that runs on one process at a time. `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
+    """
 
     def __init__(self) -> None:
         self._workers: dict[str, Worker[Any]] = {}
