@@ -14,16 +14,17 @@ from fastq.args import Args, Kind, kind
 from fastq.config import Config
 from fastq.enqueue import Enqueue
 from fastq.errors import FastqError
-from fastq.job import Cancel, Job, Snooze
+from fastq.job import Cancel, Job, JobCancelled, JobTimeout, Snooze, State
 from fastq.periodic import Backfill
 from fastq.schedule import Cron, Every
 from fastq.worker import Registry, Worker
 
 if TYPE_CHECKING:
+    from fastq.admin import JobDetail
     from fastq.client import Client
     from fastq.client_async import AsyncClient
     from fastq.lease import Lease
-    from fastq.singleton import Singleton
+    from fastq.singleton import Singleton, SingletonStopped
 
 __all__ = [
     "Args",
@@ -37,11 +38,16 @@ __all__ = [
     "Every",
     "FastqError",
     "Job",
+    "JobCancelled",
+    "JobDetail",
+    "JobTimeout",
     "Kind",
     "Lease",
     "Registry",
     "Singleton",
+    "SingletonStopped",
     "Snooze",
+    "State",
     "Worker",
     "kind",
 ]
@@ -49,8 +55,10 @@ __all__ = [
 _LATE = {
     "Client": "fastq.client",
     "AsyncClient": "fastq.client_async",
+    "JobDetail": "fastq.admin",
     "Lease": "fastq.lease",
     "Singleton": "fastq.singleton",
+    "SingletonStopped": "fastq.singleton",
 }
 
 

@@ -1,7 +1,7 @@
 """What an operator does: look at jobs and queues, cancel, retry and delete jobs, pause and resume queues.
 
 Plain functions over a connection of the caller's (`connect` makes one that is right for them), values in and values
-out; the CLI prints them, a user's own tool may call them. Each change is one statement, so it is done or not done.
+out; the CLI prints them. Each change is one statement, so it is done or not done. Of all this `JobDetail` alone is public.
 
 Invariants:
 - A running job is never taken from the process that runs it: its cancellation is asked for, everything else is refused.

@@ -1,16 +1,29 @@
 """What `import fastq` gives: one screen of names, all of them documented, and quickly."""
 
+import ast
+import inspect
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import fastq
+from fastq import errors, testing
 
+ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "Args", "AsyncClient", "Backfill", "Cancel", "Client", "Config", "Cron", "Enqueue", "Every", "FastqError",
-    "Job", "Kind", "Lease", "Registry", "Singleton", "Snooze", "Worker", "kind",
+    "Job", "JobCancelled", "JobDetail", "JobTimeout", "Kind", "Lease", "Registry", "Singleton", "SingletonStopped", "Snooze",
+    "State", "Worker", "kind",
 }  # fmt: skip
+OURS = {
+    node.name
+    for path in (ROOT / "fastq").rglob("*.py")
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.ClassDef)
+}
 
 
 def test_the_public_names_are_these_and_no_others():
@@ -20,7 +33,31 @@ def test_the_public_names_are_these_and_no_others():
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_public_name_is_there_and_documented(name):
-    assert (getattr(fastq, name).__doc__ or "").strip()
+    public = getattr(fastq, name)
+
+    assert (vars(public).get("__doc__") if inspect.isclass(public) else public.__doc__ or "").strip()
+
+
+@pytest.mark.parametrize(
+    ("public", "of_ours"),
+    [(fastq.Job, {"row", "batch", "outcome"}), (fastq.Registry, set()), (fastq.Singleton, set()), (fastq.Worker, set())],
+)
+def test_what_users_hold_most_says_what_it_has(public, of_ours):
+    members = {name for name in vars(public) if not name.startswith("_")} - of_ours
+
+    assert {name for name in members if not re.search(rf"`(\w+\.)?{name}\b", public.__doc__)} == set()
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+def test_what_the_pages_name_is_public(page):
+    public = {*PUBLIC, *vars(errors), *testing.__all__, "Event", "subscribe"}
+    of_others = {"Connection", "Session"}  # SQLAlchemy's
+    text = page.read_text()
+    lines = re.findall(r"^from fastq[.\w]* import (.+)$", text, re.MULTILINE)
+    imported = {name for line in lines for name in re.split(r"\W+", line)}
+    named = set(re.findall(r"`([A-Z]\w+)(?:\(.*?\))?`", text)) & OURS
+
+    assert (imported | named) - public - of_others == set()
 
 
 def test_a_star_import_brings_what_is_imported_late_too():

@@ -12,6 +12,7 @@ import attrs
 import msgspec
 import pydantic
 
+from fastq import JobDetail, State
 from fastq.args import Args, Kind, kind
 from fastq.client import Client
 from fastq.job import Cancel, Job, Snooze
@@ -172,6 +173,13 @@ class BadTimeout(Worker[SortArgs]):
 
 registry.register(SortArgs)  # wrong
 registry.register(3)  # wrong
+
+
+def state_of(job_id: int) -> State | None:
+    found = client.get(job_id)
+    assert_type(found, JobDetail | None)
+    return found.state if found is not None else None
+
 
 # Test
 
