@@ -13,7 +13,6 @@ from fastq.config import Config
 from fastq.elector import Candidacy, Elector
 from fastq.lease import MARGIN, RENEW_AT, boottime
 from tests.helpers import after_renewals, execute, wait_for
-from tests.proxy import Proxy
 
 TTL = 1.0
 NAME = "leader:x"
@@ -84,13 +83,6 @@ def stand(database):
         one.elector.stop()
     for one in standing:
         one.stop()
-
-
-@pytest.fixture
-def proxy(database):
-    """Give a wire to the database that can be cut."""
-    with Proxy(database) as wire:
-        yield wire
 
 
 @contextmanager

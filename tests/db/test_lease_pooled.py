@@ -9,27 +9,33 @@ from fastq.elector import Candidacy, Elector
 from fastq.errors import DatabaseUnavailable
 from tests.db.jobs import session
 from tests.db.test_lease import (  # noqa: F401 - collected here once more, with the fixtures of this file
+    test_a_holder_that_was_asked_to_resign_gives_the_lease_up_at_its_next_renewal,
+    test_acquiring_takes_over_from_a_holder_that_died_when_its_ttl_is_over,
+)
+from tests.db.test_lease_acquire import (  # noqa: F401 - collected here once more, with the fixtures of this file
     KINDS,
     prepare,
     racing,
     test_a_candidate_does_not_wait_for_a_lease_that_somebody_has_locked,
     test_a_candidate_that_sees_a_stale_row_which_is_being_renewed_loses,
-    test_a_candidates_wall_clock_changes_nothing,
-    test_a_holder_that_was_asked_to_resign_gives_the_lease_up_at_its_next_renewal,
-    test_a_lease_that_ran_out_cannot_be_renewed_although_nobody_took_it,
     test_a_row_that_vanished_makes_the_holder_lose_and_is_made_again_with_a_higher_term,
-    test_a_server_clock_that_was_set_back_does_not_cost_a_living_holder_its_lease,
-    test_a_server_clock_that_was_set_back_does_not_keep_a_dead_holders_lease_alive,
-    test_a_server_clock_that_was_set_forward_ends_the_term_before_another_begins,
-    test_a_user_is_told_whether_releasing_freed_it,
     test_acquiring_is_not_renewing,
-    test_acquiring_takes_over_from_a_holder_that_died_when_its_ttl_is_over,
+)
+from tests.db.test_lease_renew import (  # noqa: F401 - collected here once more, with the fixtures of this file
+    test_a_lease_that_ran_out_cannot_be_renewed_although_nobody_took_it,
+    test_a_user_is_told_whether_releasing_freed_it,
     test_after_a_takeover_renewing_fails_and_a_fenced_statement_does_nothing,
     test_many_leases_are_renewed_at_once_each_for_itself,
     test_nobody_else_and_no_other_term_can_renew,
     test_releasing_an_old_term_does_not_free_the_new_one_of_the_same_holder,
     test_releasing_frees_at_once_and_only_what_is_ours,
     test_renewing_prolongs_by_the_ttl_from_now_and_keeps_the_term,
+)
+from tests.db.test_lease_trust import (  # noqa: F401 - collected here once more, with the fixtures of this file
+    test_a_candidates_wall_clock_changes_nothing,
+    test_a_server_clock_that_was_set_back_does_not_cost_a_living_holder_its_lease,
+    test_a_server_clock_that_was_set_back_does_not_keep_a_dead_holders_lease_alive,
+    test_a_server_clock_that_was_set_forward_ends_the_term_before_another_begins,
     test_the_term_grows_although_an_older_copy_of_the_row_came_back,
     test_trust_is_kept_on_a_clock_that_goes_on_while_the_machine_is_suspended,
 )
