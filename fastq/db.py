@@ -13,7 +13,8 @@ Two ways to run a statement:
 
 A blocking call has no deadline of its own. `deadline` is published before each statement and cleared after it; a watchdog
 (the main thread of a process or of the supervisor) calls `cut()` on a connection that has passed it, which shuts the socket
-down and makes the call return with an error. TCP keepalives would not do: they do not see a frozen peer.
+down and makes the call return with an error. TCP keepalives would not do: they do not see a frozen peer. That is for a server
+that does not answer; one that does has ended the statement itself a little before (SERVER_FIRST).
 
 What we send is UTF-8, so every session says so itself, whatever the URL, the environment or the role's defaults say, and a
 database that could not hold every character of it is refused.
@@ -57,6 +58,10 @@ CONNECT_TIMEOUT = 10
 ENCODING = "UTF8"
 """Of each session and of the database. The bytes of claims, completions and COPY are written and read as UTF-8; the driver
 takes part of it from the session. Not among the pinned settings: libpq has a parameter for it, which poolers let pass."""
+
+SERVER_FIRST = 0.9
+"""Of a session's deadline: the server's own statement_timeout. A statement that waits there is ended there, and the session is
+of use again. One that we cut off would wait on, with a connection of the server's, and each next try would add another."""
 
 PINNED_SETTINGS = {
     # What a role's or a database's defaults could break (isolation, time limits meant for people, a hostile search path) ...
@@ -134,7 +139,7 @@ class Connection:
         self.deadline = time.monotonic() + self.timeout
         try:
             cursor = psycopg.RawCursor(self.raw, row_factory=tuple_row)  # not that of a connection that was handed in
-            cursor.execute(text, params or None)
+            cursor.execute(text, params or None)  # pyright: ignore[reportArgumentType] - no literal, but ours: sql/, or built for DDL
             return cursor.fetchall() if cursor.description else []
         finally:
             self.deadline = None
@@ -260,14 +265,15 @@ def session(
     config: Config, url: str, role: str, *, timeout: float | None = None, settings: Mapping[str, str] = MappingProxyType({})
 ) -> Connection:
     """Open a session of the runtime, as the configuration wants it; through a pooler nothing is pinned and nothing prepared."""
+    deadline = config.statement_timeout if timeout is None else timeout
     return connect(
         url,
         role=role,
         schema=config.schema,
         pinned=not config.poll_only,
         prepare=not config.poll_only,
-        timeout=config.statement_timeout if timeout is None else timeout,
-        settings=settings,
+        timeout=deadline,
+        settings={"statement_timeout": str(int(deadline * SERVER_FIRST * 1000)), **settings},
     )
 
 

@@ -1,13 +1,14 @@
 """The door to psycopg: what a session is, whatever the URL, the environment and the defaults of the database say."""
 
 import os
+import threading
 import time
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq import Config, db
+from fastq import Config, db, term
 from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.migrate import migrate
 from tests.db import jobs
@@ -145,3 +146,31 @@ def test_a_session_that_is_not_pinned_has_the_options_of_the_url_alone(database)
 
     assert connection.execute("select current_setting('work_mem'), current_setting('statement_timeout')") == [("77MB", "5s")]
     connection.close()
+
+
+# Time limits
+
+
+def test_a_statement_that_waits_is_ended_by_the_server_before_we_cut_it_off_and_leaves_nobody_waiting(database):
+    session = db.session(Config(statement_timeout=0.5), database, "test")
+    with psycopg.connect(database) as other:
+        other.execute("lock table fastq.job in access exclusive mode")
+        cut = threading.Timer(5.0, session.cut)  # a late watchdog
+        cut.start()
+        with pytest.raises(db.Error) as ended:
+            session.execute("select from fastq.job")
+        cut.cancel()
+
+        assert db.too_slow(ended.value)
+        assert session.execute("show statement_timeout") == [("450ms",)]
+        waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+        assert execute(database, waiting) == [(0,)]
+    session.close()
+
+
+def test_a_session_of_chores_has_its_own_limit(database):
+    session = term.connect(Config(lease_ttl=3.0), database, "test")
+
+    assert session.timeout > 1.5
+    assert session.execute("show statement_timeout") == [("1500ms",)]
+    session.close()
