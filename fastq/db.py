@@ -369,6 +369,11 @@ def row_refused(error: BaseException) -> bool:
     return bool(state) and state[:2] not in NO_ROWS_FAULT
 
 
+def forbidden(error: BaseException) -> bool:
+    """Tell whether the role lacks a privilege for the statement."""
+    return _state(error) == "42501"
+
+
 def undefined_schema(error: BaseException) -> bool:
     """Tell whether the statement failed because the schema is not there or not migrated."""
     return _state(error) in {"3F000", "42P01", "42703", "42883", "42704"}

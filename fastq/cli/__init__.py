@@ -1,7 +1,8 @@
 """The command line: `fastq COMMAND ...`. Each command is a module of this package; only the one that is named is imported.
 
 A command module has `EPILOG` (examples, for its help), `add_arguments(parser)` and `main(options) -> exit code`. What it
-raises on purpose becomes one line on stderr and an exit code here; everything else is a bug and keeps its traceback.
+raises on purpose, what the database refuses and what the system does (no space, a folder that is read-only) becomes one line
+on stderr and an exit code here; everything else is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -61,10 +62,12 @@ exit codes: 0 done, 1 failed, 2 usage or setting, 3 no database or not migrated,
 """
 
 HINT = "is the server running? --database or FASTQ_DATABASE_URL names it; without both an embedded Postgres is used"
+RIGHTS = "fastq migrate and fastq run take the owner of the schema, other commands a role with less: docs/postgres.md, Roles"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
+    _open_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words else "help"
     aliases = {"-h": "help", "--help": "help", "-V": "version", "--version": "version"}
@@ -76,11 +79,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         note("interrupted")
         return INTERRUPTED
     except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return OK
     except FastqError as error:
         return _failed(error)
+    except OSError as error:
+        note(f"fastq: {error}")
+        _drop_output()
+        return FAILED
+    except Exception as error:
+        from fastq import db  # noqa: PLC0415 - what raised it has loaded this; help does without
+
+        if not isinstance(error, db.Error):
+            raise
+        note(f"fastq: the database refused: {masked(db.first_line(error))}")
+        if db.forbidden(error):
+            note(f"fastq: {RIGHTS}")
+        return NO_DATABASE
     return code
+
+
+def _open_streams() -> None:
+    """Put the null device where somebody has closed a standard stream: the next file would take its number, and get our words."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - for as long as the program lives
+
+
+def _drop_output() -> None:
+    """Write what stdout still holds if it takes it, so that the interpreter's own end does not fail with it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(name: str, rest: list[str]) -> int:

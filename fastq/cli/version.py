@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
                 versions |= {"database": database.describe(connection), "connect": database.psql, "schema": _schema(connection)}
             finally:
                 connection.close()
-    except FastqError as error:
+    except (FastqError, db.Error) as error:
         versions["database"] = f"none ({output.masked(db.first_line(error))})"
     if options.json:
         output.json(versions)

@@ -250,3 +250,61 @@ def test_a_reader_that_has_seen_enough_is_no_error(on_database, database, folder
 
 def test_the_default_folder_of_the_embedded_postgres_is_in_the_project():
     assert Config().data_dir == ".fastq/postgres"
+
+
+@pytest.fixture
+def stranger(database):
+    """Give the URL of a role that may connect and nothing else."""
+    name = f"fastq_stranger_{os.getpid()}"
+    execute(database, f"create role {name} login")
+    yield database.replace("postgres@", f"{name}@", 1)
+    execute(database, f"drop role {name}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "app:registry"),
+        ("migrate",),
+        ("enqueue", "note", "{}"),
+        ("jobs", "list"),
+        ("queues", "pause", "a"),
+        ("periodic", "list"),
+        ("leader",),
+    ],
+    ids=" ".join,
+)
+def test_a_role_without_rights_is_told_so_in_a_line_with_code_3(fastq, stranger, words):
+    told = fastq(*words, FASTQ_DATABASE_URL=stranger)
+
+    assert told.returncode == 3
+    assert "permission denied for " in told.stderr
+    assert "Traceback" not in told.stderr
+    assert words == ("migrate",) or "docs/postgres.md, Roles" in told.stderr
+
+
+def test_version_survives_a_role_without_rights(fastq, stranger):
+    told = fastq("version", "--json", FASTQ_DATABASE_URL=stranger)
+
+    assert told.returncode == 0
+    assert json.loads(told.stdout)["database"] == "none (permission denied for schema fastq)"
+
+
+def test_output_that_cannot_be_written_is_told_in_a_line(on_database, database, folder):
+    on_database("enqueue", "note", "{}")
+
+    with open("/dev/full", "w") as full:
+        told = subprocess.run(
+            command("jobs", "list"), cwd=folder, env=environment(FASTQ_DATABASE_URL=database), stdout=full, stderr=subprocess.PIPE
+        )
+
+    assert (told.returncode, told.stderr) == (1, b"fastq: [Errno 28] No space left on device\n")
+
+
+def test_closed_streams_are_no_error(on_database, database, folder):
+    on_database("enqueue", "note", "{}")
+    words = " ".join(command("jobs", "list"))
+
+    told = subprocess.run(["/bin/sh", "-c", f"{words} >&-"], cwd=folder, env=environment(FASTQ_DATABASE_URL=database), stderr=-1)
+
+    assert (told.returncode, told.stderr) == (0, b"")
