@@ -14,14 +14,17 @@ await. A coroutine that never awaits holds up every other on the loop; YIELD_EVE
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
+from fastq.events import emit
 from fastq.executor import settle
 from fastq.job import JobTimeout
 from fastq.lane import REFILL, STOP
+from fastq.outcome import told
 
 if TYPE_CHECKING:
     from fastq.job import Job
@@ -54,7 +57,17 @@ class Loop:
         self._outbox = outbox
         self._loop = asyncio.new_event_loop()
         self._free = {id(lane): [slot for slot in self.slots if slot.lane is lane] for lane in lanes}
-        self.thread = threading.Thread(target=self._loop.run_forever, name="fastq loop", daemon=True)
+        self.thread = threading.Thread(target=self._run_loop, name="fastq loop", daemon=True)
+
+    def _run_loop(self) -> None:
+        """Run the loop as long as the process lives: neither what a task of a job's own raises nor a `stop()` ends the others."""
+        while True:
+            try:
+                self._loop.run_forever()
+                reason = "a job stopped it"
+            except (SystemExit, KeyboardInterrupt) as error:  # asyncio lets these two out; whoever awaits the task gets it, too
+                reason = told(error)
+            emit("loop.resumed", level=logging.WARNING, reason=reason)
 
     def start_slots(self, lane: Lane) -> None:
         """Start slots for what is in the lane's inbox; called from the producer's thread."""

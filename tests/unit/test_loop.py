@@ -52,26 +52,21 @@ class SlotWorker(Worker[SlotArgs]):
 @pytest.fixture
 def run():
     """Give a function that works jobs in one slot, all of them in the inbox from the start, and returns what they came to."""
-    loops = []
 
     def run_all(*whats):
         called = []
         lane, outbox = Lane(Board.make([1], 1, 1).lane(0, 0, 1), 1, lambda: called.append(1)), Outbox()
-        loops.append(Loop([lane], outbox))
-        loops[-1].thread.start()
+        loop = Loop([lane], outbox)
+        loop.thread.start()
         lane.hungry = True
         lane.put(decode(claimed([("slot", b'{"what":"%s"}' % what.encode()) for what in whats]), registry.workers)[0], 0)
-        loops[-1].start_slots(lane)
+        loop.start_slots(lane)
         wait_for(lambda: len(outbox.jobs) == len(whats), 5.0, f"the end of {len(whats)} jobs")
         wait_for(lambda: called, 5.0, "the slot to ask for more")
         assert [job.id for job in outbox.jobs] == list(range(1, len(whats) + 1))
         return [job.outcome.json.strip('"') if isinstance(job.outcome, Output) else job.outcome for job in outbox.jobs]
 
-    yield run_all
-    for loop in loops:
-        loop._loop.call_soon_threadsafe(loop._loop.stop)
-        loop.thread.join()
-        loop._loop.close()
+    return run_all  # the threads of the loops end with this process, as in a worker process
 
 
 def test_a_context_variable_of_one_job_is_not_seen_by_the_next(run):
