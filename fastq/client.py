@@ -206,7 +206,7 @@ class Client:
     ) -> int:
         settings = self._settings
         if delay is not None:
-            at = adapters.run(conn, settings.text("clock_after"), (delay,))[0][0]
+            at = enqueue.time_of(adapters.run(conn, settings.text("copy_at"), (delay,))[0][0])
         rows = enqueue.Copy(items, kind, options, at)
         adapters.copy(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
         if rows.wakes:

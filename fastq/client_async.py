@@ -170,7 +170,7 @@ class AsyncClient:
     ) -> int:
         settings = self._settings
         if delay is not None:
-            at = (await adapters.run_async(conn, settings.text("clock_after"), (delay,)))[0][0]
+            at = enqueue.time_of((await adapters.run_async(conn, settings.text("copy_at"), (delay,)))[0][0])
         rows = enqueue.Copy(items, kind, options, at)
         await adapters.copy_async(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
         if rows.wakes:

@@ -70,6 +70,8 @@ PINNED_SETTINGS = {
     "lock_timeout": "0",
     "search_path": "pg_catalog",
     "timezone": "UTC",
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
     # ... and the plans: each statement has one right plan, by the index its header names, whatever the statistics of a
     # table that was empty a second ago say. Prepared statements then keep that plan.
     "plan_cache_mode": "force_generic_plan",
@@ -231,6 +233,8 @@ def connect(
     if refusal := refused_encoding(raw.info):
         raw.close()
         raise refusal
+    if writes_odd_dates(raw.info):
+        raw.execute(ISO_DATES)
     return Connection(raw, schema, prepare=prepare, timeout=timeout)
 
 
@@ -252,6 +256,15 @@ def refused_encoding(info: psycopg.ConnectionInfo) -> DatabaseUnavailable | None
         f"the database '{info.dbname}' is encoded in {encoding}, which cannot hold every character of args and errors; expected "
         f"{ENCODING}: make another, `create database NAME encoding '{ENCODING}' template template0`, and use that"
     )
+
+
+ISO_DATES = "set datestyle to 'ISO'"
+"""For sessions that are not pinned: the driver reads no other timestamps. Poolers keep track of it, so it holds there too."""
+
+
+def writes_odd_dates(info: psycopg.ConnectionInfo) -> bool:
+    """Tell whether a role's or a database's DateStyle is not ours; the server told when the session began."""
+    return not (info.parameter_status("DateStyle") or "ISO").startswith("ISO")
 
 
 def _options_of(url: str) -> str:

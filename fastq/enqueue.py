@@ -12,7 +12,7 @@ It deliberately compares no time with the local clock: whether a job is due is t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, check_tags, kind_of
@@ -30,6 +30,8 @@ RECORD, UNIT = "\x1e", "\x1f"
 
 MAX_DELAY = 100 * 365 * 86_400.0
 """Seconds: a hundred years. A guess that catches milliseconds and timestamps given for seconds."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 BLOCK = 131_072
 """Bytes per write of a COPY: from 64 kB on the rate stays the same (measured)."""
@@ -228,6 +230,11 @@ def copied_at(options: Options) -> tuple[float | None, datetime | None]:
     """Check the options of a COPY and return its delay and its time, which are for all its jobs."""
     check_names(options)
     return when(options.get("delay"), options.get("at"))
+
+
+def time_of(microseconds: int) -> datetime:
+    """Return the time that is so far from 1970: what a session of somebody else's can tell, whatever its DateStyle."""
+    return EPOCH + timedelta(microseconds=microseconds)
 
 
 def terms_of(kind: Kind[Any], options: Options, own: Options | None = None) -> Terms:

@@ -1,7 +1,7 @@
 """Open the clients' own connections, and the cursors that read what our statements answer on anybody's.
 
 Runs in the enqueuing process, in its threads or its event loop. What db.py is to fastq's processes this is to the
-applications that enqueue: a pool instead of one session, the role's own settings, and no watchdog.
+applications that enqueue: a pool instead of one session, the role's own settings but for DateStyle, and no watchdog.
 
 Invariant: a pooled connection is in autocommit mode, so nothing of ours is open between two calls, and a connection that the
 server has closed is not handed out: an idle connection has nothing to read, so one that has is looked at.
@@ -16,7 +16,16 @@ import psycopg
 import psycopg_pool
 from psycopg.rows import TupleRow, tuple_row
 
-from fastq.db import CONNECT_TIMEOUT, ENCODING, check_url, first_line, refused_encoding, undefined_schema
+from fastq.db import (
+    CONNECT_TIMEOUT,
+    ENCODING,
+    ISO_DATES,
+    check_url,
+    first_line,
+    refused_encoding,
+    undefined_schema,
+    writes_odd_dates,
+)
 from fastq.errors import DatabaseUnavailable, FastqError, MigrationError
 
 Pool = psycopg_pool.ConnectionPool[psycopg.Connection[TupleRow]]
@@ -37,7 +46,15 @@ def open_pool(url: str, *, prepare: bool) -> Pool:
     with psycopg.Connection.connect(url, **settings) as first:
         _check_encoding(first)
     return psycopg_pool.ConnectionPool(
-        url, kwargs=settings, min_size=0, max_size=MAX_SIZE, timeout=WAIT, check=_check, open=True, name="fastq client"
+        url,
+        kwargs=settings,
+        min_size=0,
+        max_size=MAX_SIZE,
+        timeout=WAIT,
+        configure=_configure,
+        check=_check,
+        open=True,
+        name="fastq client",
     )
 
 
@@ -48,7 +65,15 @@ async def open_async_pool(url: str, *, prepare: bool) -> AsyncPool:
     async with await psycopg.AsyncConnection.connect(url, **settings) as first:
         _check_encoding(first)
     pool: AsyncPool = psycopg_pool.AsyncConnectionPool(
-        url, kwargs=settings, min_size=0, max_size=MAX_SIZE, timeout=WAIT, check=_check_async, open=False, name="fastq client"
+        url,
+        kwargs=settings,
+        min_size=0,
+        max_size=MAX_SIZE,
+        timeout=WAIT,
+        configure=_configure_async,
+        check=_check_async,
+        open=False,
+        name="fastq client",
     )
     await pool.open()
     return pool
@@ -88,6 +113,16 @@ def _settings(prepare: bool) -> dict[str, Any]:
 def _check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
     if refusal := refused_encoding(connection.info):
         raise refusal
+
+
+def _configure(connection: psycopg.Connection[Any]) -> None:
+    if writes_odd_dates(connection.info):
+        connection.execute(ISO_DATES)
+
+
+async def _configure_async(connection: psycopg.AsyncConnection[Any]) -> None:
+    if writes_odd_dates(connection.info):
+        await connection.execute(ISO_DATES)
 
 
 def _check(connection: psycopg.Connection[Any]) -> None:

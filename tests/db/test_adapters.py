@@ -100,6 +100,20 @@ def django_connection(url):
     connection.close()
 
 
+@contextmanager
+def psycopg_in_german(url):
+    with psycopg.connect(url, options="-c datestyle=German") as connection:
+        yield connection, connection.commit, connection.rollback
+
+
+@contextmanager
+def sqlalchemy_in_german(url):
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"), connect_args={"options": "-c datestyle=German"})
+    with engine.connect() as connection:
+        yield connection, connection.commit, connection.rollback
+    engine.dispose()
+
+
 BLOCKING = [psycopg_connection, sqlalchemy_connection, sqlalchemy_session, sqlalchemy_scoped_session, django_connection]
 
 
@@ -133,7 +147,7 @@ def test_a_job_is_there_after_the_commit_not_before_and_never_after_a_rollback(l
 
 
 @pytest.mark.parametrize("enqueue", WAYS)
-@pytest.mark.parametrize("library", BLOCKING)
+@pytest.mark.parametrize("library", [*BLOCKING, psycopg_in_german, sqlalchemy_in_german])
 def test_a_time_and_a_delay_arrive_through_every_library(library, enqueue, client, database):
     at = datetime.now(UTC).replace(microsecond=1) + timedelta(days=1)
     with library(database) as (connection, commit, _):

@@ -1,20 +1,23 @@
 """The door to psycopg: what a session is, whatever the URL, the environment and the defaults of the database say."""
 
+import asyncio
 import os
 import threading
 import time
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq import Config, db, term
+from fastq import AsyncClient, Client, Config, Kind, db, term
 from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.migrate import migrate
 from tests.db import jobs
 from tests.helpers import drop_database, execute, url_of
 from tests.pgbouncer import pgbouncer
 
+DATE = datetime(2126, 2, 3, 4, 5, 6, tzinfo=UTC)
 TEXTS = ["é", "日本", "🦉"]  # one that Latin-1 has, too, and two that it has not
 
 
@@ -146,6 +149,45 @@ def test_a_session_that_is_not_pinned_has_the_options_of_the_url_alone(database)
 
     assert connection.execute("select current_setting('work_mem'), current_setting('statement_timeout')") == [("77MB", "5s")]
     connection.close()
+
+
+# Dates
+
+
+@pytest.fixture
+def odd_dates(database):
+    """Give the URL of a database that writes dates as the driver does not read them."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"alter database {connection.info.dbname} set datestyle = 'SQL, DMY'")
+    return database
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_a_session_reads_dates_whatever_the_databases_way_to_write_them(pinned, odd_dates):
+    connection = jobs.session(odd_dates, pinned=pinned)
+
+    assert connection.execute("select $1::text::timestamptz", f"{DATE}") == [(DATE,)]
+    connection.close()
+
+
+def test_sessions_through_a_pooler_read_dates_too(odd_dates, tmp_path):
+    with pgbouncer(odd_dates, tmp_path) as through:
+        connections = [jobs.session(through, pinned=False, prepare=False) for _ in range(2)]
+        for connection in connections * 2:
+            assert connection.execute("select $1::text::timestamptz", f"{DATE}") == [(DATE,)]
+        for connection in connections:
+            connection.close()
+
+
+def test_the_connections_of_clients_read_dates_too(odd_dates):
+    async def get(id_):
+        async with AsyncClient(odd_dates) as client:
+            return await client.get(id_)
+
+    with Client(odd_dates) as client:
+        id_ = client.enqueue({}, kind=Kind("nap", dict), at=DATE)
+        assert client.get(id_).scheduled_at == DATE
+    assert asyncio.run(get(id_)).scheduled_at == DATE
 
 
 # Time limits
