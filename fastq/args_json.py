@@ -162,8 +162,8 @@ class ArgsCodec(Generic[A]):
             missing = _MSGSPEC_MISSING.search(reason)
             if missing:
                 field = f"{field}.{missing[1]}"
-        elif self._pydantic and hasattr(error, "errors"):
-            first = error.errors()[0]
+        elif self._pydantic and (errors := getattr(error, "errors", None)) is not None:
+            first = errors()[0]
             field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
             reason = f"{first['msg']}, got {first['input']!r:.80}"
         return ArgsError(self.kind, reason[:1].lower() + reason[1:], field=field.removeprefix("."))

@@ -145,7 +145,7 @@ class Nursery:
         self._board = board
         self._starting = False  # written by the main thread; read by the handler of its signals
         self._interrupted = False  # the other way round; each writes its own before it reads the other's, so one sees it
-        self._context = multiprocess.get_context("forkserver")
+        self._context = multiprocess.get_context("forkserver")  # pyright: ignore[reportAttributeAccessIssue] - made at its import
         self._context.set_forkserver_preload(["fastq.nursery"])
 
     def start(self, number: int, place: int, desk: int) -> Child:
@@ -198,8 +198,9 @@ class Nursery:
 
     def dismiss(self) -> None:
         """Ask the fork server to end; the children must have ended."""
-        if self.pid is not None:
-            os.close(_server._forkserver_alive_fd)  # noqa: SLF001 - see _server
+        alive_fd: int | None = _server._forkserver_alive_fd  # noqa: SLF001 - see _server
+        if self.pid is not None and alive_fd is not None:
+            os.close(alive_fd)
 
     def ended(self) -> bool:
         """Tell whether the fork server has ended, and reap it."""

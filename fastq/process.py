@@ -31,7 +31,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from setproctitle import setproctitle
 
@@ -91,7 +91,7 @@ class Seat:
     wake_write: int
 
 
-def main(seat: Seat) -> None:
+def main(seat: Seat) -> NoReturn:
     """Be a worker process until told to end; never returns."""
     _become_child(seat)
     try:
@@ -99,10 +99,10 @@ def main(seat: Seat) -> None:
     except FastqError as error:
         emit("process.boot_failed", level=logging.ERROR, place=seat.place, error=error)
         _exit(BOOT_FAILED)
-    except BaseException:  # noqa: BLE001 - whatever the app raises while it is imported
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:  # noqa: BLE001 - whatever the app raises while it is imported
+        sys.excepthook(type(error), error, error.__traceback__)
         _exit(BOOT_FAILED)
-    _exit(process.run())
+    process.leave(process.run())
 
 
 def _become_child(seat: Seat) -> None:
@@ -127,7 +127,7 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _exit(code: int) -> None:
+def _exit(code: int) -> NoReturn:
     """End without running the app's exit handlers among threads that may be stuck."""
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -195,6 +195,11 @@ class Process:
         self.singletons.start()
         return self._watch()
 
+    def leave(self, code: int) -> NoReturn:
+        """End with this code, and note that it is ours: a job may end its process with any."""
+        self.desk[board.LEFT] = 1
+        _exit(code)
+
     def _watch(self) -> int:
         """Tick, listen to the supervisor; return the exit code when the end has been carried out."""
         title_at = 0.0
@@ -225,7 +230,7 @@ class Process:
                 *whole, self._pending = (self._pending + heard).split(b"\n")
                 lines += whole
         if b"kill" in lines:  # it may have come together with the stop before it
-            _exit(self._kill())
+            self.leave(self._kill())
         for line in lines:
             if line == b"stop":
                 self._end_by = self._end_by or time.monotonic() + self.config.shutdown_timeout

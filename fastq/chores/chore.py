@@ -34,6 +34,7 @@ class Chore(Protocol):
 
     def run(self, site: Site) -> float:
         """Do one batch; return in how many seconds to come again."""
+        ...
 
     def end(self, site: Site, reason: str) -> None:
         """Clean up: the term ends by 'stop' (of the program), 'resign' or 'lost' (somebody else may lead already)."""

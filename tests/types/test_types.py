@@ -18,8 +18,17 @@ def lines_marked(checker):
     return [number for number, mark in marks if mark and mark[1] in (None, checker)]
 
 
-def run(*command):
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=55, check=False)
+def run(*command, timeout=55):
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@pytest.fixture(scope="module")
+def pyright():
+    """Give the command, where it starts: its package brings no node, and fetches one where there is none."""
+    command = (sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson")
+    if run(*command[:3], "--version").returncode:
+        pytest.skip("pyright does not start: it needs node, or pip install 'pyright[nodejs]'")
+    return command
 
 
 def test_mypy_refuses_what_is_wrong_and_nothing_else():
@@ -29,12 +38,17 @@ def test_mypy_refuses_what_is_wrong_and_nothing_else():
     assert sorted({int(number) for number in refused}) == lines_marked("mypy"), checked.stdout + checked.stderr
 
 
-def test_pyright_refuses_what_is_wrong_and_nothing_else():
-    if run(sys.executable, "-m", "pyright", "--version").returncode:
-        pytest.skip("pyright does not start: it needs node, or pip install 'pyright[nodejs]'")
-
-    checked = run(sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, str(USAGE))
+def test_pyright_refuses_what_is_wrong_and_nothing_else(pyright):
+    checked = run(*pyright, str(USAGE))
     found = json.loads(checked.stdout)["generalDiagnostics"]
     refused = {problem["range"]["start"]["line"] + 1 for problem in found if problem["severity"] == "error"}
 
     assert sorted(refused) == lines_marked("pyright"), checked.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)  # s; 20 of one core
+def test_pyright_finds_nothing_wrong_in_the_package_and_the_examples(pyright):
+    checked = run(*pyright, timeout=170)
+
+    assert json.loads(checked.stdout)["generalDiagnostics"] == []
