@@ -91,7 +91,13 @@ def start(folder: Path, version: int = 18, settings: Mapping[str, str] | None = 
     """Start the server of a folder, or share the one that runs there already (whose settings then stay as they are)."""
     folder = folder.expanduser().resolve()
     binaries = _binaries(version)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"no folder for the embedded postgres can be made at {folder} ({error.strerror}): "
+            "set FASTQ_DATABASE_URL, or --data-dir to a folder that can be written to"
+        ) from error
     with _locked(folder):
         users = _open(folder / "users")
         try:

@@ -15,6 +15,7 @@ from fastq.bench import backlog, enqueue, floor, idle, latency, load, report, ro
 from fastq.bench.cost import Meter
 from fastq.cli import output
 from fastq.cli.database import found
+from fastq.cli.parser import Parser
 from fastq.config import Config
 from fastq.db import Connection
 
@@ -148,13 +149,12 @@ def _backlog(connection: Connection, config: Config, options: argparse.Namespace
     figures.add("backlog_worker_rss_bytes", *found.worker_rss)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="fastq bench",
         description="Measure what fastq does on this machine, and the most that this machine could do at all.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--jobs", type=_whole, default=JOBS, metavar="N", help=f"no-op jobs of a run [default {JOBS:,}]")
     parser.add_argument("--rounds", type=_whole, default=ROUNDS, metavar="N", help=f"repetitions [default {ROUNDS}]")

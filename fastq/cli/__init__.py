@@ -14,9 +14,9 @@ import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import NoReturn
 
 from fastq.cli.output import masked, note, out
+from fastq.cli.parser import USAGE, Parser
 from fastq.errors import (
     ConfigError,
     DatabaseUnavailable,
@@ -28,7 +28,7 @@ from fastq.errors import (
     UnknownKind,
 )
 
-OK, FAILED, USAGE, NO_DATABASE, INTERRUPTED = 0, 1, 2, 3, 130
+OK, FAILED, NO_DATABASE, INTERRUPTED = 0, 1, 3, 130  # and USAGE, 2
 
 COMMANDS = {
     "run": "work jobs: a supervisor and its worker processes",
@@ -127,27 +127,17 @@ def _run(name: str, rest: list[str]) -> int:
     return int(command.main(options))
 
 
-class _Parser(argparse.ArgumentParser):
-    """Say what is wrong first and in our words, and where the help is."""
-
-    def error(self, message: str) -> NoReturn:
-        """Leave with the code for usage."""
-        note(f"{self.prog}: {message}; see {self.prog} --help")
-        raise SystemExit(USAGE)
-
-
 def _command(name: str) -> ModuleType:
     return importlib.import_module(f"fastq.cli.{name}")
 
 
 def _parser(name: str, command: ModuleType) -> argparse.ArgumentParser:
     text = COMMANDS[name]
-    parser = _Parser(
+    parser = Parser(
         prog=f"fastq {name}",
         description=text[0].upper() + text[1:] + ".",
         epilog=command.EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     command.add_arguments(parser)
     return parser
@@ -179,8 +169,8 @@ def _unknown(name: str) -> int:
 def _failed(error: FastqError) -> int:
     """Tell an error, without a password that it may quote, and choose the exit code."""
     note(f"fastq: {masked(str(error))}")
-    if isinstance(error, DatabaseUnavailable):
-        note(f"fastq: {HINT}")
+    if isinstance(error, DatabaseUnavailable) and error.__cause__ is not None and "FATAL:" not in str(error):
+        note(f"fastq: {HINT}")  # nobody has answered; a server that refuses us says itself what for
     if isinstance(error, DatabaseUnavailable | MigrationError):
         return NO_DATABASE
     usage = (ConfigError, LeaseError, OptionError, RegistryError, UnknownKind, ValueError)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +14,10 @@ import msgspec
 
 from fastq import app
 from fastq.args import Kind
+from fastq.args_faults import MAX_DEPTH, fault_in_text
 from fastq.cli import output, settings
 from fastq.cli.database import found
+from fastq.cli.parser import seconds, whole
 from fastq.client import Client
 from fastq.errors import ArgsError, UnknownKind
 from fastq.migrate import migrate
@@ -38,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--app-dir", type=Path, metavar="FOLDER", help="where to import it from [default: the current directory]")
     parser.add_argument("--queue", metavar="NAME", help="[default: the kind's, else default]")
-    parser.add_argument("--priority", type=int, metavar="N", help="1 (first) to 4 (last) [default: the kind's, else 1]")
-    parser.add_argument("--delay", type=float, metavar="SECONDS", help="not before so many seconds from now [default: at once]")
-    parser.add_argument("--max-attempts", type=int, metavar="N", help="[default: the kind's, else 25]")
+    parser.add_argument("--priority", type=whole, metavar="N", help="1 (first) to 4 (last) [default: the kind's, else 1]")
+    parser.add_argument("--delay", type=seconds, metavar="SECONDS", help="not before so many seconds from now [default: at once]")
+    parser.add_argument("--max-attempts", type=whole, metavar="N", help="[default: the kind's, else 25]")
     parser.add_argument("--tag", action="append", default=[], dest="tags", metavar="TAG", help="may be repeated")
     parser.add_argument("--json", action="store_true", help="print JSON: the id")
     settings.add_database(parser)
@@ -89,9 +93,24 @@ def _checked(options: argparse.Namespace) -> tuple[Kind[Any], Any]:
 
 
 def _object(options: argparse.Namespace) -> dict[str, Any]:
-    text = sys.stdin.read() if options.args == "-" else options.args
+    """Read the JSON; a reason is given for all that a writer of JSON may well do."""
+    given = sys.stdin.buffer.read() if options.args == "-" else os.fsencode(options.args)
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
+        return msgspec.json.decode(given, type=dict[str, Any])
+    except RecursionError:
+        raise ArgsError(options.kind, f"nested deeper than {MAX_DEPTH} levels") from None
     except (msgspec.DecodeError, UnicodeError) as error:
         example = """; in a shell write '{"field": 1}', in single quotes"""
-        raise ArgsError(options.kind, f"expected a JSON object, got {text[:60]!r} ({error}){example}") from None
+        text = given.decode(errors="backslashreplace")
+        raise ArgsError(options.kind, f"expected a JSON object, got {text[:60]!r} ({_reason(given, error)}){example}") from None
+
+
+def _reason(given: bytes, error: Exception) -> str:
+    """Say what is wrong with JSON; msgspec calls a lone surrogate truncated, and does not say where bytes are no text."""
+    try:
+        fault = fault_in_text(json.loads(given.decode()))
+    except UnicodeDecodeError as unreadable:
+        return f"byte {unreadable.start} is no UTF-8"
+    except (ValueError, RecursionError):
+        return str(error)
+    return f"field '{fault.field}': {fault.reason}" if fault else str(error)

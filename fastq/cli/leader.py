@@ -8,6 +8,7 @@ from fastq import admin_leaders
 from fastq.chores.domains import conflicts
 from fastq.cli import output, settings
 from fastq.cli.database import opened
+from fastq.cli.parser import whole
 from fastq.term import NOTE_CHANGED, NOTE_IDLE
 
 EPILOG = """\
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which = resigning.add_mutually_exclusive_group()
     which.add_argument("--domain", metavar="DOMAIN", default="default", help="the leader of this domain [default: default]")
     which.add_argument("--lease", metavar="NAME", help="any lease, by the name that `fastq leader` shows")
-    resigning.add_argument("--term", type=int, metavar="TERM", help="only if this is still its term")
+    resigning.add_argument("--term", type=whole, metavar="TERM", help="only if this is still its term")
     for action in (parser, listing, resigning):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)

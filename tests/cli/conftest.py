@@ -49,7 +49,7 @@ def environment(**variables):
 
 def command(*words):
     """Return the command line of `fastq WORDS`."""
-    return [sys.executable, "-m", "fastq", *map(str, words)]
+    return [sys.executable, "-m", "fastq", *(word if isinstance(word, bytes) else str(word) for word in words)]
 
 
 @pytest.fixture

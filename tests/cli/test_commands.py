@@ -3,8 +3,10 @@
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from fastq.config import Config
 from tests.cli.conftest import command, environment
@@ -257,7 +259,7 @@ def stranger(database):
     """Give the URL of a role that may connect and nothing else."""
     name = f"fastq_stranger_{os.getpid()}"
     execute(database, f"create role {name} login")
-    yield database.replace("postgres@", f"{name}@", 1)
+    yield make_conninfo(database, user=name)
     execute(database, f"drop role {name}")
 
 
@@ -293,10 +295,9 @@ def test_version_survives_a_role_without_rights(fastq, stranger):
 def test_output_that_cannot_be_written_is_told_in_a_line(on_database, database, folder):
     on_database("enqueue", "note", "{}")
 
-    with open("/dev/full", "w") as full:
-        told = subprocess.run(
-            command("jobs", "list"), cwd=folder, env=environment(FASTQ_DATABASE_URL=database), stdout=full, stderr=subprocess.PIPE
-        )
+    env = environment(FASTQ_DATABASE_URL=database)
+    with Path("/dev/full").open("w") as full:
+        told = subprocess.run(command("jobs", "list"), cwd=folder, env=env, stdout=full, stderr=subprocess.PIPE, check=False)
 
     assert (told.returncode, told.stderr) == (1, b"fastq: [Errno 28] No space left on device\n")
 
@@ -305,6 +306,7 @@ def test_closed_streams_are_no_error(on_database, database, folder):
     on_database("enqueue", "note", "{}")
     words = " ".join(command("jobs", "list"))
 
-    told = subprocess.run(["/bin/sh", "-c", f"{words} >&-"], cwd=folder, env=environment(FASTQ_DATABASE_URL=database), stderr=-1)
+    env = environment(FASTQ_DATABASE_URL=database)
+    told = subprocess.run(["/bin/sh", "-c", f"{words} >&-"], cwd=folder, env=env, stderr=subprocess.PIPE, check=False)
 
     assert (told.returncode, told.stderr) == (0, b"")

@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from fastq.cli import COMMANDS
 from fastq.config import Config, variable_of
@@ -61,12 +62,20 @@ def test_an_unknown_command_is_answered_with_the_nearest_one(fastq):
         (("run", "app"), "expected MODULE:REGISTRY such as app.jobs:registry, got 'app'; for a registry called"),
         (("run", "app:empty"), "app:empty has no workers; write @empty.register above them"),
         (("dev", "app.py"), "expected MODULE:REGISTRY"),
-        (("jobs",), "the following arguments are required: ACTION"),
+        (("jobs",), "required: ACTION, one of list, show, retry, cancel, delete; see fastq jobs --help"),
+        (("jobs", "list", "--bogus"), "fastq jobs list: unrecognized arguments: --bogus; see fastq jobs list --help"),
+        (("leader", "resign", "--term", "x"), "argument --term: expected a whole number, got 'x'"),
+        (("enqueue", "note", "{}", "--delay", "x"), "argument --delay: expected seconds, got 'x'"),
+        (("bench", "--bogus"), "fastq bench: unrecognized arguments: --bogus; see fastq bench --help"),
         (("jobs", "list", "--state", "done"), "invalid choice: 'done' (choose from"),
         (("jobs", "show", "x"), "expected a whole number above 0, got 'x'"),
         (("jobs", "list"), "no database is configured, and there is no embedded one in .fastq/postgres"),
         (("enqueue", "note", "{text: 1}"), "expected a JSON object, got '{text: 1}'"),
         (("enqueue", "note", "[1]"), "expected a JSON object, got '[1]'"),
+        (("enqueue", "note", '{"text": "\\ud800"}'), "(field 'text': a lone surrogate, which UTF-8 cannot hold"),
+        (("enqueue", "note", b"{\xff}"), "(byte 1 is no UTF-8)"),
+        (("enqueue", "note", '{"a":' * 20_000), "args of kind 'note': nested deeper than 64 levels"),
+        (("migrate", "--data-dir", "/dev/null/here"), "no folder for the embedded postgres can be made at /dev/null/here"),
         (
             ("enqueue", "note", '{"text": 1}', "--app", "app:registry"),
             "args of kind 'note', field 'text': expected `str`, got `int`",
@@ -78,7 +87,7 @@ def test_an_unknown_command_is_answered_with_the_nearest_one(fastq):
         ),
         (("enqueue", "nota", "{}", "--app", "app:registry"), "app:registry has no worker for kind 'nota'; it has mail, note"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=lambda value: " ".join(map(str, value))[:60] if isinstance(value, tuple) else "",
 )
 def test_a_mistake_ends_with_code_2_and_a_line_that_names_it(fastq, folder, words, said):
     told = fastq(*words)
@@ -111,6 +120,14 @@ def test_a_database_that_is_not_there_ends_with_code_3_and_the_place_that_was_tr
     assert '"127.0.0.1", port 1 failed' in told.stderr
     assert "--database or FASTQ_DATABASE_URL names it" in told.stderr
     assert "hunter2" not in told.stderr
+
+
+def test_a_server_that_refuses_us_is_not_asked_after(fastq, database):
+    told = fastq("jobs", "list", "--database", make_conninfo(database, dbname="nowhere"))
+
+    assert told.returncode == 3
+    assert 'database "nowhere" does not exist' in told.stderr
+    assert "is the server running?" not in told.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,59 @@
+"""Read the arguments of a command, and say what is wrong with them: in one line, in our words, and where the help is.
+
+Used by every command, by those that have subcommands for each of them, and by `fastq bench`.
+
+It deliberately guesses nothing: a flag is written out, since one that is added later may begin like it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from fastq.cli.output import note
+
+USAGE = 2
+"""The exit code for arguments that are wrong: argparse's own, and that of most programs."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Say what is wrong first, and name the actions where one is missing."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False} | options)
+        self._named: Any = None  # its actions, if it has some
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Add the actions, and keep them at hand for `error`."""
+        self._named = super().add_subparsers(**options)
+        return self._named
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with the code for usage."""
+        if self._named is not None and message.endswith(f" required: {self._named.metavar}"):
+            message += f", one of {', '.join(self._named.choices)}"
+        note(f"{self.prog}: {message}; see {self.prog} --help")
+        raise SystemExit(USAGE)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse what is unknown where it is: in an action, whose help lists its flags."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
+
+def whole(text: str) -> int:
+    """Read a whole number; whether it is allowed is told by whoever takes it."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+
+
+def seconds(text: str) -> float:
+    """Read seconds; whether they are allowed is told by whoever takes them."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected seconds, got {text!r}") from None
