@@ -8,6 +8,7 @@ worker process maps it. Everything is a 64-bit integer, written whole, so a read
         sessions             its backends' pids in Postgres, to end them before its jobs are looked for
         kill after           monotonic time by which its watchdog must have ticked again (0: it does not matter)
         ticked               monotonic time of its watchdog's last tick
+        left                 whether its exit code is its own: a job may end its process with any
         unanswered claim     its number, queue and lowest seq of the claim under way: it may still commit
         one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none)
         and mode             and the timeout of that job
@@ -68,7 +69,8 @@ CLAIM_AFTER = 5  # a seq below everything that it can take
 KILL_AFTER = 6  # monotonic ns after which the process is stuck, unless it ticks before (0: nothing limits it)
 TICKED = 7  # monotonic ns of the watchdog's last tick (0: the process is not there yet)
 SESSIONS = range(8, 12)  # backend pids, by who connects: producer, completer, what hands back at the end; one to spare
-DESK_WORDS = 16  # with four to spare
+LEFT = 12  # 1: the exit code that follows is the process's own, and not that of a job which ended it; by its main thread
+DESK_WORDS = 16  # with three to spare
 
 # Words of a lane, before its slots and its ring; by the producer.
 HEAD = 0  # how many ids have ever been put into the ring

@@ -25,7 +25,7 @@ LAYERS = (
         "client client_async producer executor loop watchdog completer cursor listener registrar lease lease_memory elector term "
         "chores periodic_store maintainer singleton singletons migrate partitions embedded app admin admin_leaders admin_periodic"
     ),
-    "process children nursery supervisor",
+    "process children nursery places supervisor",
     "cli bench testing __init__ __main__",
 )
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules.split()}

@@ -239,6 +239,7 @@ class EdgeWorker(Worker[Edge]):
 @dataclass
 class Poison(Args, kind="poison"):
     how: str
+    after: float = 0.0
 
 
 @registry.register
@@ -247,8 +248,9 @@ class PoisonWorker(Worker[Poison]):
 
     def work(self, job: Job[Poison]) -> None:
         tell(job, "start")
-        if job.args.how == "exit":
-            os._exit(7)
+        time.sleep(job.args.after)
+        if job.args.how.startswith("exit"):
+            os._exit(int(job.args.how.removeprefix("exit") or 7))
         os.kill(os.getpid(), signal.SIGSEGV)
         time.sleep(60)  # death comes first
 

@@ -78,6 +78,32 @@ def test_a_job_that_kills_its_process_is_discarded_and_its_neighbours_live(super
     assert supervisor.stop()[0] == 0
 
 
+@pytest.mark.parametrize("code", [0, 3, 4])  # what a process ends with that stops, cannot start, recycles
+def test_an_exit_code_that_a_job_chose_is_a_death_like_any_other(supervise, jobs, code):
+    supervisor = supervise()
+    poison = jobs.add("poison", how=f"exit {code}", max_attempts=1)
+
+    assert f"exit code {code}" in str(jobs.wait_for(poison, "discarded").errors)
+    supervisor.wait_until_it_says(f"code={code}")
+
+    assert "process.died" in supervisor.said
+    assert jobs.wait_for(jobs.add("nap"), "completed").attempt == 1
+    assert supervisor.stop()[0] == 0
+
+
+def test_a_job_that_ends_its_process_while_the_host_stops_is_no_stop_in_order(supervise, jobs):
+    supervisor = supervise()
+    neighbour = jobs.add("patient", seconds=30)
+    poison = jobs.add("poison", how="exit 0", after=1.0, max_attempts=1)
+    jobs.wait_until_told("start", times=2)
+
+    assert supervisor.stop()[0] == 1
+
+    assert jobs.fate(poison).state == "discarded"
+    assert jobs.fate(neighbour).state in {"available", "retryable"}
+    assert "a worker process ended in disorder (exit code 0)" in supervisor.said
+
+
 def test_a_poison_job_beside_others_is_found_out_and_they_complete(supervise, jobs):
     supervise(queues="default=8")
     others = jobs.add_all("patient", [{"seconds": 0.1}] * 3)
