@@ -1,13 +1,31 @@
--- what: hands back jobs that were claimed and never started: no attempt is charged. They get a new seq (behind the cursor they would be late).
--- called by: process, producer: at a stop with jobs in the inbox; after a claim whose answer never came. $1 ids bigint[], $2 claims bigint[], $3 channel.
+-- what: hands back jobs that were claimed and never started: no attempt is charged. They get a new seq (behind the cursor they would be
+--       late). One whose cancellation was asked for ends cancelled.
+-- called by: process, producer: at a stop with jobs in the inbox; after a claim whose answer never came. $1 ids bigint[], $2 claims bigint[],
+--            $3 channel. Answers with the number of rows that were still ours.
 -- index: job_pkey.
 -- locks: the rows.
-with released as (
+with mine as (
+    select id, cancel_requested from fastq.job
+    where id = any ($1::bigint[]) and claim = any ($2::bigint[]) and state = 'running'
+    for update
+), released as (
     update fastq.job
     set state = 'available', seq = nextval('fastq.job_seq'), attempt = attempt - 1, claim = null
-    where id = any ($1::bigint[]) and claim = any ($2::bigint[]) and state = 'running'
+    from mine
+    where job.id = mine.id and not mine.cancel_requested
     returning queue
+), cancelled as (
+    delete from fastq.job using mine
+    where job.id = mine.id and mine.cancel_requested
+    returning job.*
+), archived as (
+    insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
+        queue, kind, args, tags, errors)
+    select id, created_at, attempted_at, now(), 'cancelled', priority, attempt, max_attempts, crashes,
+        queue, kind, args, tags, errors
+    from cancelled
+    returning id
 ), woken as (
     select pg_notify($3::text, queue) from (select distinct queue from released) as hint
 )
-select (select count(*) from released), (select count(*) from woken)
+select (select count(*) from released) + (select count(*) from archived), (select count(*) from woken)

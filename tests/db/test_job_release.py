@@ -1,6 +1,6 @@
 """Handing back what was claimed and never started."""
 
-from tests.db.jobs import CHANNEL, add, claim, claim_number, claimed_ids, living
+from tests.db.jobs import CHANNEL, add, archived, claim, claim_number, claimed_ids, living
 
 MINE = claim_number(1, 1)
 
@@ -38,6 +38,19 @@ def test_only_jobs_that_are_still_ours_are_released(connection):
     assert living(connection, theirs)["state"] == "running"
     assert release(connection, [ours]) == 0, "a second release must not take another attempt off"
     assert living(connection, ours)["attempt"] == 0
+
+
+def test_a_job_whose_cancellation_was_asked_for_ends_cancelled(connection):
+    cancelled, other = add(connection, 2)
+    claim(connection, MINE)
+    connection.run("job_cancel", [cancelled], CHANNEL)
+
+    assert release(connection, [cancelled, other]) == 2
+
+    assert living(connection, cancelled) is None
+    assert archived(connection, cancelled)["state"] == "cancelled"
+    assert living(connection, other)["state"] == "available"
+    assert release(connection, [cancelled, other]) == 0
 
 
 def test_it_wakes_each_queue_once(connection, other):
