@@ -22,8 +22,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict
 
+import msgspec
+
 from fastq.args_json import ArgsCodec
-from fastq.errors import OptionError, UnknownKind
+from fastq.errors import ArgsError, OptionError, UnknownKind
 from fastq.job import QUEUE, QUEUE_RULE
 
 A = TypeVar("A")
@@ -78,6 +80,8 @@ class Kind(Generic[A]):
     @cached_property
     def codec(self) -> ArgsCodec[A]:
         """Write and read these args; made at first use, when the class is complete."""
+        if reason := unfinished(self.type):
+            raise ArgsError(self.name, reason)
         return ArgsCodec(self.name, self.type, forbid_unknown_keys=self.forbid_unknown_keys)
 
     def __repr__(self) -> str:
@@ -128,6 +132,21 @@ def _check_type(kind: Kind[Any]) -> None:
             f"kind '{kind.name}': pydantic has a forbid_unknown_keys of its own; "
             f"write model_config = ConfigDict(extra='forbid') in {kind.place}"
         )
+
+
+def unfinished(cls: object) -> str | None:
+    """Say what is missing from a class that nobody can convert, since `@dataclass` was forgotten; None for any other type.
+
+    Asked once decorators have done their work: when a worker is registered, and when the first args are written or read.
+    """
+    if not isinstance(cls, type) or hasattr(cls, "model_validate_json"):
+        return None
+    try:
+        plain = isinstance(msgspec.inspect.type_info(cls), msgspec.inspect.CustomType)
+    except (TypeError, NameError):  # of a field: the codec tells which
+        return None
+    place = f"{cls.__module__}.{cls.__qualname__}"
+    return f"{place} is a plain class, which cannot be read from JSON; write @dataclass above it" if plain else None
 
 
 def kind_of_type(cls: type[A]) -> Kind[A]:

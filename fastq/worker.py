@@ -12,6 +12,7 @@ given to the kind, so that a `Client` in the same program enqueues with it. Two 
 A registry does not scan packages and imports nothing: a worker is known when its module was imported.
 """
 
+import difflib
 import inspect
 import re
 import sys
@@ -19,7 +20,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack, get_args, get_origin, overload
 
-from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, kind_of_type
+from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, kind_of_type, unfinished
 from fastq.errors import FastqError, RegistryError
 from fastq.job import Job
 from fastq.periodic import PeriodicJob, PeriodicOptions
@@ -37,6 +38,12 @@ SINGLETON_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-]{0,126}")
 """No blanks: the name is part of a notification and of a line to a process."""
 
 DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that hangs must not keep its slot for long
+
+ATTRIBUTES, METHODS = ("queue", "priority", "max_attempts", "timeout", "archive"), ("retry_delay",)
+"""What a worker may state, and may write besides `work`, which is missed where it is misspelt."""
+
+ALIKE = 0.8
+"""How alike a name and a slip of it are: `timout`, `time_out`, `attempts`; `queue_url` and `timer` are not."""
 
 
 class Worker(Generic[A]):
@@ -107,7 +114,10 @@ class Registry:
                 f"kind '{kind.name}' has two workers: {_place(type(known))} and {_place(cls)}; "
                 f"remove one, or give its args a kind of their own"
             )
+        if reason := unfinished(kind.type):
+            raise RegistryError(f"{_place(cls)}: the args of kind '{kind.name}': {reason}")
         _check_work(made)
+        _check_attributes(cls)
         _settle_options(made, kind)
         made.kind = kind
         made.is_async = inspect.iscoroutinefunction(made.work)
@@ -219,6 +229,18 @@ def _check_work(worker: Worker[Any]) -> None:
         ) from error
     if inspect.isgeneratorfunction(worker.work) or inspect.isasyncgenfunction(worker.work):
         raise RegistryError(f"{_place(cls)}.work has a yield in it, so calling it would run nothing; return instead")
+
+
+def _check_attributes(cls: type[Worker[Any]]) -> None:
+    """Refuse an attribute that is an option but for a slip: it would have no effect, and no type checker sees it."""
+    for name in [name for name in dir(cls) if not name.startswith("_") and not hasattr(Worker, name)]:
+        value = inspect.getattr_static(cls, name)
+        known = ATTRIBUTES if isinstance(value, int | float | str | None) else METHODS if inspect.isfunction(value) else ()
+        if near := difflib.get_close_matches(name, known, n=1, cutoff=ALIKE):
+            raise RegistryError(
+                f"{_place(cls)}.{name}: a worker has no such option; did you mean {near[0]}? One of your own begins with '_', "
+                "or has a name less like it"
+            )
 
 
 def _check_singleton(name: str, function: object) -> None:

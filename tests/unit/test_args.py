@@ -148,6 +148,14 @@ def test_decorator_wants_an_args_class():
         kind("x")(int)
 
 
+def test_args_without_dataclass_are_told_so_at_the_first_enqueue():
+    class PlainArgs(Args, kind="plain"):
+        n: int
+
+    with pytest.raises(ArgsError, match=r"args of kind 'plain': .*PlainArgs is a plain class, .* write @dataclass above it"):
+        kind_of(PlainArgs()).codec.encode(PlainArgs())
+
+
 def test_handle_wants_a_type():
     with pytest.raises(OptionError, match="expected a class or a TypedDict"):
         Kind("x", "Typed")

@@ -279,3 +279,51 @@ def test_class_that_needs_arguments_is_told_to_be_made_first(registry):
 @pytest.mark.parametrize("thing", [int, 3])
 def test_what_is_no_worker_is_refused(registry, thing):
     assert "derive it from Worker[YourArgs]" in refused(registry, thing)
+
+
+def test_args_without_dataclass_are_refused_when_their_worker_is_registered(registry):
+    class PlainArgs(Args, kind="plain"):
+        n: int
+
+    class PlainWorker(Worker[PlainArgs]):
+        def work(self, job):
+            pass
+
+    told = refused(registry, PlainWorker)
+
+    assert "the args of kind 'plain'" in told
+    assert "PlainArgs is a plain class, which cannot be read from JSON; write @dataclass above it" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meant"),
+    [
+        ("timout", 3, "timeout"),
+        ("time_out", None, "timeout"),
+        ("max_attempt", 2, "max_attempts"),
+        ("queues", "mails", "queue"),
+        ("retry_dealy", lambda self, attempt, error: 1.0, "retry_delay"),
+    ],
+)
+def test_a_misspelt_option_of_a_worker_is_refused_with_the_one_that_is_meant(registry, name, value, meant):
+    class SortWorker(Worker[SortArgs]):
+        def work(self, job):
+            pass
+
+    setattr(SortWorker, name, value)
+
+    assert f"SortWorker.{name}: a worker has no such option; did you mean {meant}?" in refused(registry, SortWorker)
+
+
+def test_attributes_of_ones_own_are_no_misspelt_options(registry):
+    @registry.register
+    class SortWorker(Worker[SortArgs]):
+        timer = 3.0
+        queue_url = "https://queue"
+        queues = ("a", "b")
+        _timout = 3
+
+        def work(self, job):
+            pass
+
+    assert list(registry.workers) == ["sort"]
