@@ -19,15 +19,25 @@ from fastq import app
 from fastq.config import nursery_settings
 
 setproctitle("fastq: fork server")
-# A service manager signals the whole group, and children die with their parent, which is this process: only the
-# supervisor's end may end it. The pipe that tells of that is held by children too, one of which may be stuck.
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def ignore_stops() -> None:
+    """Ignore what stops a host: a service manager or a terminal signals the whole group, and children die with this process.
+
+    Only the supervisor's end may end it. The pipe that tells of that is held by children too, one of which may be stuck.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+ignore_stops()
 fastq.process.die_with_parent()
 gc.disable()  # no holes in pages that will be shared
 with suppress(BaseException):
     target, app_dir = nursery_settings()
     if target:
         app.load(target, Path(app_dir) if app_dir else None)
+ignore_stops()  # again: the app may have set handlers of its own
 gc.collect()
 gc.freeze()
 gc.enable()

@@ -4,8 +4,10 @@ Main thread: one loop over the children's sentinels and a signal pipe; how they 
 It never talks to the database, so no outage there can make it deaf; the threads that do are `Registrar` (beat, recovery of dead
 children's jobs), `Listener` and `Maintainer`. It never forks itself (children.py), so it may own them.
 
-Signals: the first SIGTERM or SIGINT stops in order, the second kills within a second. Handlers only write a byte, but the second
-also ends a wait for the fork server: it is the only thing that the loop waits for, and it may be importing the app or hang.
+Signals: the first SIGTERM or SIGINT stops in order, the second kills within a second. A SIGHUP stops in order too, but is never
+a second one: a closing terminal sends several, its shell and some service managers another. Handlers only write a byte, but a
+second signal also ends a wait for the fork server: it is the only thing that the loop waits for, and it may be importing the app
+or hang.
 Whatever has not ended in time is killed, the fork server last, since with it all its children die and their last words are lost.
 """
 
@@ -87,7 +89,7 @@ class Supervisor:
         read, self._signal_pipe = os.pipe()
         os.set_blocking(self._signal_pipe, False)
         self._selector.register(read, selectors.EVENT_READ, "signal")
-        old = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
+        old = {number: signal.signal(number, self._signalled) for number in self._stop_signals()}
         setproctitle(f"fastq: supervisor {self._app}")  # whoever sees this may send signals
         try:
             # All threads of ours but this one block the signals: one that came to them would not end a wait of this one.
@@ -107,7 +109,14 @@ class Supervisor:
             for number, handler in old.items():
                 signal.signal(number, handler)
 
+    @staticmethod
+    def _stop_signals() -> list[int]:
+        ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # by nohup, that we live on without the terminal
+        return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
+
     def _signalled(self, number: int, _: object) -> None:
+        if number == signal.SIGHUP and self._heard:
+            return
         self._heard += 1
         with suppress(BlockingIOError):
             os.write(self._signal_pipe, bytes([number]))

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.helpers import process_exists, wait_for
-from tests.process.conftest import SESSIONS, title
+from tests.process.conftest import APP, SESSIONS, title
 
 pytestmark = pytest.mark.process
 
@@ -17,7 +17,7 @@ def process_rows(jobs):
     return jobs.execute("select id, pid from fastq.process")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_idle_host_stops_at_once_and_leaves_nothing_behind(supervise, jobs, number):
     supervisor = supervise(procs=2)
     assert len(process_rows(jobs)) >= 2
@@ -159,9 +159,10 @@ def test_a_second_signal_does_not_wait_for_a_fork_server_that_hangs(supervise, j
     assert (jobs.fate(id_).state, jobs.fate(id_).attempt, jobs.fate(id_).crashes) == ("available", 0, 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_the_whole_process_group_stops_in_order(supervise, jobs, number):
-    supervisor = supervise(procs=2)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("app", [APP, "tests.process.handlers:registry"])  # the other one handles signals itself
+def test_a_signal_to_the_whole_process_group_stops_in_order(supervise, jobs, number, app):
+    supervisor = supervise(app, procs=2)
     ids = jobs.add_all("nap", [{"seconds": 0.4}] * 4)
     jobs.wait_until_told("start", times=4)
 
@@ -173,6 +174,33 @@ def test_a_signal_to_the_whole_process_group_stops_in_order(supervise, jobs, num
     assert {jobs.fate(id_).state for id_ in ids} == {"completed"}
     assert len(jobs.told("start")) == 4
     assert "process.died" not in supervisor.said
+
+
+def test_a_terminal_that_closes_stops_in_order_however_many_hangups_come(supervise, jobs):
+    supervisor = supervise()
+    id_ = jobs.add("nap", seconds=0.6, max_attempts=1)
+    jobs.wait_until_told("start", id_)
+
+    supervisor.send_all(signal.SIGHUP)
+    supervisor.wait_until_it_says("supervisor.stops")
+    supervisor.send_all(signal.SIGHUP)
+
+    assert supervisor.wait()[0] == 0
+    assert (jobs.fate(id_).state, "supervisor.kills" in supervisor.said) == ("completed", False)
+
+
+def test_a_hangup_that_is_ignored_already_stops_nothing(supervise, jobs):
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does, for what it starts
+    try:
+        supervisor = supervise()
+    finally:
+        signal.signal(signal.SIGHUP, handler)
+
+    supervisor.send_all(signal.SIGHUP)
+
+    assert jobs.wait_for(jobs.add("nap"), "completed").attempt == 1
+    assert supervisor.stop()[0] == 0
+    assert supervisor.said.count("supervisor.stops") == 1
 
 
 def test_a_worker_process_that_is_told_to_end_alone_ends_its_jobs_and_is_replaced(supervise, jobs):
