@@ -35,16 +35,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from setproctitle import setproctitle
 
-from fastq import app, board, codec, db, log
+from fastq import app, board, codec, db, forks, log
 from fastq.board import Board
 from fastq.completer import Completer
 from fastq.cursor import Cursor
 from fastq.errors import FastqError
 from fastq.events import emit
 from fastq.executor import Executor
+from fastq.feed import Feed
 from fastq.lane import Lane, Outbox, Room
 from fastq.loop import Loop
-from fastq.producer import Feed, Producer
+from fastq.producer import Producer
 from fastq.singletons import Singletons
 from fastq.watchdog import Watchdog
 
@@ -108,8 +109,7 @@ def main(seat: Seat) -> NoReturn:
 def _become_child(seat: Seat) -> None:
     """Undo what a child must not have of its parent, and die with it."""
     die_with_parent()
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)  # a terminal sends these to the whole group; the supervisor decides
+    forks.ignore_signals()
     faulthandler.enable()
     faulthandler.register(signal.SIGQUIT, all_threads=True)
     random.seed()
@@ -183,7 +183,7 @@ class Process:
     def run(self) -> int:
         """Start the threads, watch until told to end, end; return the exit code."""
         threading.excepthook = self._thread_broke
-        signal.signal(signal.SIGTERM, lambda *_: os.write(self._stop_write, b"!"))
+        forks.guard(lambda: os.write(self._stop_write, b"!"))
         gc.freeze()
         self.completer.thread.start()
         for executor in self.executors:

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from fastq.board import Board
     from fastq.claimed import Claimed
     from fastq.config import Config
-    from fastq.cursor import Cursor
     from fastq.db import Connection
+    from fastq.feed import Feed
     from fastq.job import Job
-    from fastq.lane import Lane, Outbox, Room
+    from fastq.lane import Lane, Outbox
     from fastq.loop import Loop
     from fastq.worker import Worker
 
@@ -47,13 +47,6 @@ UNKNOWN_DELAY = 10.0
 
 UNKNOWN_TOLD_EVERY = 60.0
 """Seconds between two reports of the same unknown kind."""
-
-PACE_WEIGHT = 0.5
-"""Share of the newest round in the pace: it follows within three rounds and forgets a hiccup as fast."""
-
-
-PACE_WINDOW = 0.01
-"""Seconds over which a pace is measured at least: one short job within a round would look like thousands a second."""
 
 
 class Numbers(Protocol):
@@ -79,70 +72,6 @@ class Surroundings(Protocol):
     outbox: Outbox
     loop: Loop | None
     completer: Completer
-
-
-class Feed:
-    """What the producer knows of one queue: its cursor, its lanes, its pace."""
-
-    def __init__(self, number: int, cursor: Cursor, threads: Lane | None, loop: Lane | None) -> None:
-        self.number = number
-        self.cursor = cursor
-        self.threads = threads
-        self.loop = loop
-        self.lanes = [lane for lane in (threads, loop) if lane is not None]
-        self.concurrency = self.lanes[0].concurrency
-        self.room: Room | None = None  # before the lanes, where there are two
-        self.claimed = 0
-        self.pace = 0.0  # jobs ended per second
-        self.mean_bytes = 0.0
-        self._measured_at = time.monotonic()
-        self._ended = 0
-
-    def waiting(self) -> int:
-        """Count the jobs that have not started: in the room before two lanes, or in the only inbox."""
-        return len(self.room.waiting if self.room else self.lanes[0].inbox)
-
-    def prefetch(self, config: Config) -> int:
-        """Return how many jobs to hold ready beyond what the executors can start at once."""
-        now = time.monotonic()
-        if now - self._measured_at >= PACE_WINDOW:
-            # What has ended, not what has started: idle executors start a burst of slow jobs in no time.
-            ended = max(self._ended, self.claimed - self.waiting() - self.busy())
-            pace = (ended - self._ended) / (now - self._measured_at)
-            self.pace += PACE_WEIGHT * (pace - self.pace) if pace < self.pace else pace - self.pace
-            self._measured_at, self._ended = now, ended
-        return min(config.batch, int(self.pace * config.prefetch))
-
-    def busy(self) -> int:
-        """Count the places that are taken, the executors that do not rest, or the jobs on the loop."""
-        if self.room is not None:
-            return self.concurrency - self.room.free
-        if self.threads is not None:
-            return self.concurrency - self.threads.resting
-        return sum(word > 0 for word in self.lanes[0].board.slots)
-
-    def free(self) -> int:
-        """Count the jobs that can start at once: the queue's concurrency less what runs, in threads and on the loop together."""
-        return max(0, self.concurrency - self.busy())
-
-    def hunger(self) -> None:
-        """Have us called when nothing waits any more."""
-        for inlet in [self.room] if self.room else self.lanes:
-            inlet.hungry = True
-
-    def put(self, jobs: list[Job[Any]], low: int, loop: Loop | None) -> None:
-        """Hand jobs out: to the room before two lanes, or to the only lane."""
-        if self.room is not None:
-            self.room.put(jobs, low)
-            return
-        self.lanes[0].put(jobs, low)
-        if self.loop is not None and loop is not None:
-            loop.start_slots(self.loop)
-
-    def drain(self) -> list[Job[Any]]:
-        """Take out all jobs that have not started."""
-        waiting = self.room.drain() if self.room else []  # first: from there they enter the lanes
-        return waiting + [job for lane in self.lanes for job in lane.drain()]
 
 
 class Producer:

@@ -19,11 +19,12 @@ LAYERS = (
     "errors config job retry retention",
     (
         "codec _codec_py _codec_c args args_json args_faults schedule periodic worker board claimed lane outcome "
-        "db events log enqueue wake pool adapters"
+        "db events log enqueue wake pool adapters forks"
     ),
     (
-        "client client_async producer executor loop watchdog completer cursor listener registrar lease lease_memory elector term "
-        "chores periodic_store maintainer singleton singletons migrate partitions embedded app admin admin_leaders admin_periodic"
+        "client client_async producer feed executor loop watchdog completer cursor listener registrar lease lease_memory elector "
+        "term chores periodic_store maintainer singleton singletons migrate partitions embedded app admin admin_leaders "
+        "admin_periodic"
     ),
     "process children nursery places supervisor",
     "cli bench testing __init__ __main__",
@@ -37,7 +38,7 @@ DOORS = {  # what is imported -> who may
     "psycopg": {"db", "pool"},
     "psycopg_pool": {"pool"},
     "fastq._fastq": {"_codec_c"},
-    "signal": {"supervisor", "process", "nursery", "cli"},
+    "signal": {"supervisor", "process", "nursery", "forks", "cli"},
     "multiprocess": {"children"},
 }
 CALLS = {  # an attribute of os -> who may use it

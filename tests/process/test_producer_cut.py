@@ -14,9 +14,10 @@ from fastq.completer import Completer
 from fastq.config import Config
 from fastq.cursor import Cursor
 from fastq.executor import Executor
+from fastq.feed import Feed
 from fastq.lane import Lane, Outbox
 from fastq.process import ring_size
-from fastq.producer import Feed, Producer
+from fastq.producer import Producer
 from tests.db.jobs import add
 from tests.helpers import wait_for
 from tests.proxy import Proxy
