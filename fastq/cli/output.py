@@ -90,8 +90,9 @@ def _rich_table(columns: Sequence[str], cells: list[list[str]], right: list[bool
         made.add_column(name, justify="right" if to_right else "left", no_wrap=True, overflow="ellipsis", width=shown)
     for row in cells:
         made.add_row(*(Text(text, style="" if console.no_color else STYLES.get(text, "")) for text in row))
-    # Rather lines that the terminal folds than columns that nobody can read.
-    console.print(made, width=max(console.width, fixed + SHORTEST + GAP), crop=False, soft_wrap=False)
+    # Rather lines that the terminal folds than columns that nobody can read: print(width=) would not go beyond the terminal.
+    console.width = max(console.width, fixed + SHORTEST + GAP)
+    console.print(made, crop=False, soft_wrap=False)
 
 
 def _cell(value: object) -> str:

@@ -181,10 +181,10 @@ def test_version_tells_what_runs_and_the_database_if_there_is_one(fastq, on_data
     assert "none (no database is configured" in fastq("--version").stdout
 
 
-def on_a_terminal(words, folder, **variables):
-    """Run `fastq WORDS` with a terminal of 80 columns as stdout and return what it showed."""
+def on_a_terminal(words, folder, columns=80, **variables):
+    """Run `fastq WORDS` with a terminal as stdout and return what it showed."""
     ours, theirs = os.openpty()
-    env = environment(TERM="xterm-256color", **variables) | {"COLUMNS": "80"}
+    env = environment(TERM="xterm-256color", **variables) | {"COLUMNS": str(columns)}
     child = subprocess.Popen(command(*words), cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs)
     os.close(theirs)
     shown = b""
@@ -228,6 +228,14 @@ def test_a_terminal_gets_colours_and_lines_that_fit(hostile_job, folder):
     assert "\x1b[" not in plain
     assert all(len(line) <= 80 for line in plain.splitlines())
     assert "available  note  default" in plain
+
+
+def test_a_narrow_terminal_folds_lines_rather_than_cut_the_id(hostile_job, folder):
+    execute(hostile_job, "update fastq.job set attempt = 12, kind = 'a.kind.of.thirty.characters.xx'")
+
+    shown = on_a_terminal(("jobs", "list"), folder, columns=40, FASTQ_DATABASE_URL=hostile_job, NO_COLOR="1")
+
+    assert shown.splitlines()[1].startswith(" 1  available  a.kind.of.thirty.characters.xx  default  12/25")
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(on_database, database, folder):
