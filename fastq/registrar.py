@@ -1,8 +1,8 @@
 """Keep this host's processes registered, and give the jobs of dead ones back: one thread of the supervisor, one connection.
 
 The beat keeps all rows of this host alive with one statement; worker processes do not beat for themselves, because a job
-whose C call holds the interpreter lock would then look like a dead host. A row that vanished (the table was restored, the host
-was frozen longer than its time to live) is made again by the next beat.
+whose C call holds the interpreter lock would then look like a dead host. What is to be cancelled is asked for after it. A row
+that vanished (the table was restored, the host was frozen longer than its time to live) is made again by the next beat.
 
 When a child has died, in this order, each step before the next:
     1. its database sessions are ended, and awaited: a claim or completion on its way is now committed, or never will be
@@ -148,7 +148,7 @@ class Registrar:
         while True:
             try:
                 if self._connection is None:
-                    self._connection = db.session(self._config, self._url, "registrar")
+                    self._connection = self._connect()
                 if not self._numbers:
                     self._take_numbers(self._connection)
                 if self._stopping and not self._dead:
@@ -156,6 +156,7 @@ class Registrar:
                     return
                 self._beat(self._connection)
                 next_beat = time.monotonic() + self._config.beat_interval
+                self._tell_cancelled(self._connection)
                 if self._dead:
                     self._recover_next(self._connection)
             except (db.Error, DatabaseUnavailable) as error:
@@ -168,6 +169,11 @@ class Registrar:
             self._wakeup.wait(max(0.0, next_beat - time.monotonic()))
             self._wakeup.clear()
 
+    def _connect(self) -> Connection:
+        """Open a session in which nothing waits for a lock for longer than until the next beat is due."""
+        limit = str(int(self._config.beat_interval * 1000))
+        return db.session(self._config, self._url, "registrar", settings={"lock_timeout": limit})
+
     def _take_numbers(self, connection: Connection) -> None:
         (first,) = connection.run_one("process_take_numbers")
         with self._lock:
@@ -178,9 +184,8 @@ class Registrar:
             pids = dict(self._pids)
             if self._numbers:
                 pids.setdefault(self._numbers[0], os.getpid())  # registered before its child claims anything
-        cancelled: dict[int, list[int]] = {}
         config = self._config
-        for id_, number in connection.run(
+        connection.run(
             "process_beat",
             list(pids),
             list(pids.values()),
@@ -190,7 +195,13 @@ class Registrar:
             config.process_ttl,
             config.leader_domain,
             self._declared,
-        ):
+        )
+
+    def _tell_cancelled(self, connection: Connection) -> None:
+        with self._lock:
+            numbers = list(self._pids)
+        cancelled: dict[int, list[int]] = {}
+        for id_, number in connection.run("job_to_cancel", numbers):
             cancelled.setdefault(number, []).append(id_)
         if cancelled:
             self._cancel(cancelled)

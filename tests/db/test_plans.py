@@ -35,6 +35,7 @@ PARAMETERS = {
     "job_rescue": (*FENCE, None, "default", IDS, CLAIMS * 3, [1] * 3, CHANNEL, ERROR),
     "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
     "job_show": (1,),
+    "job_to_cancel": (IDS,),
     "job_stranded": (None, "default", "", 0, 0, 100, 15.0, IDS),
     "lease_forget": (*FENCE, "", 100, 3600.0),
     "once": (*FENCE, "item"),

@@ -1,6 +1,8 @@
 """The registrar: a host goes on beating, and recovers other dead children, while the jobs of one cannot be given back."""
 
 from array import array
+from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -36,6 +38,33 @@ def hold(connection, board, desk, number):
     (job_id,) = add(connection, state="running", attempt=1, claim=claim_number(number, 1))
     board.lane(desk, 0, 0).claimed(array("q", [job_id]))
     return job_id
+
+
+def beats(connection, number, count):
+    """Wait for so many beats of a process; return until when each let it live."""
+    seen = []
+
+    def enough():
+        rows = connection.execute("select expires_at from fastq.process where id = $1 and pid = 13", number)
+        seen.extend(at for (at,) in rows if at not in seen)
+        return len(seen) >= count
+
+    wait_for(enough, what=f"{count} beats")
+    return seen
+
+
+def test_a_lock_on_the_jobs_stops_no_beat(registrar, connection, other, events):
+    (number,) = numbers(registrar, 1)
+    registrar.add(number, 13)
+    beats(connection, number, 1)
+    other.execute("begin")
+    other.execute("lock table fastq.job in access exclusive mode")
+
+    lived = beats(connection, number, 3)
+
+    other.execute("rollback")
+    assert max(after - before for before, after in pairwise(lived)) < timedelta(seconds=2)  # of three
+    assert {event.name for event in events} == {"registrar.waits"}
 
 
 def test_a_recovery_that_is_refused_keeps_neither_the_beat_nor_other_recoveries(registrar, board, connection):
