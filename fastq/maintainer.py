@@ -42,7 +42,7 @@ SCHEMA = "schema"
 """The lease of the chores that concern all domains."""
 
 HINTS = {"@due": ("promote",), "@periodic": ("periodic",)}
-"""What a notification makes a leader do at once."""
+"""What a notification makes a leader do at once. No queue is called so: its name has no '@'."""
 
 
 def leader_of(domain: str) -> str:

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from fastq.db import Connection
     from fastq.worker import Registry
 
-HINT = "@periodic"
-"""The wake-up for the leader's chore: not a queue's name, whose pattern has no '@'."""
-
 
 def define(connection: Connection, registry: Registry) -> list[str]:
     """Write what is new or has changed; return the names."""
