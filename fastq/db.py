@@ -143,8 +143,16 @@ class Connection:
             cursor = psycopg.RawCursor(self.raw, row_factory=tuple_row)  # not that of a connection that was handed in
             cursor.execute(text, params or None)  # pyright: ignore[reportArgumentType] - no literal, but ours: sql/, or built for DDL
             return cursor.fetchall() if cursor.description else []
+        except OSError as error:
+            raise self._failed(error) from error
         finally:
             self.deadline = None
+
+    def _failed(self, error: OSError) -> psycopg.OperationalError:
+        """Make a lost connection of what the driver's wait for the socket met (no more descriptors): an answer may still come."""
+        if self._owned:
+            self.raw.close()
+        return psycopg.OperationalError(f"the connection is of no use any more: {error}")
 
     def run_blobs(self, name: str, params: Sequence[bytes]) -> tuple[int, list[bytes | None]]:
         """Run sql/NAME.sql with binary values; return the count of affected rows and the first row as it came."""
@@ -177,8 +185,11 @@ class Connection:
 
     def notifications(self, timeout: float | None) -> Iterator[str]:
         """Yield the payloads that arrive within `timeout` seconds, all that came with the first at once."""
-        for notification in self.raw.notifies(timeout=timeout, stop_after=1):
-            yield notification.payload
+        try:
+            for notification in self.raw.notifies(timeout=timeout, stop_after=1):
+                yield notification.payload
+        except OSError as error:
+            raise self._failed(error) from error
 
     @property
     def usable(self) -> bool:
@@ -228,7 +239,7 @@ def connect(
             cursor_factory=psycopg.RawCursor,
             **extra,
         )
-    except psycopg.Error as error:
+    except (psycopg.Error, OSError) as error:
         raise DatabaseUnavailable(first_line(error)) from error
     if refusal := refused_encoding(raw.info):
         raw.close()
@@ -297,7 +308,7 @@ def session_within(seconds: float, config: Config, url: str, role: str) -> Conne
     def work() -> None:
         try:
             made = session(config, url, role)
-        except FastqError as error:
+        except BaseException as error:  # noqa: BLE001 - whatever it is, who waits for the connection must hear of it
             if future.set_running_or_notify_cancel():
                 future.set_exception(error)
             return

@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import resource
 import threading
 import time
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -216,3 +219,24 @@ def test_a_session_of_chores_has_its_own_limit(database):
     assert session.timeout > 1.5
     assert session.execute("show statement_timeout") == [("1500ms",)]
     session.close()
+
+
+@contextmanager
+def descriptors_left(count):
+    """Leave this process so many file descriptors."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        free = [stack.enter_context(Path(os.devnull).open()).fileno() for _ in range(count + 1)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("connect", [db.connect, lambda url, role: db.session_within(5.0, Config(), url, role)])
+def test_a_process_without_descriptors_has_no_database_for_a_while(connect, database):
+    with descriptors_left(1), pytest.raises(DatabaseUnavailable, match="Too many open files"):  # for the socket, not for the wait
+        connect(database, role="test")
+
+    connect(database, role="test").close()
