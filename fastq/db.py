@@ -41,7 +41,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
-from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, LeaseError
+from fastq.errors import ConfigError, DatabaseUnavailable, LeaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ children's jobs), `Listener` and `Maintainer`. It never forks itself (children.p
 Signals: the first SIGTERM or SIGINT stops in order, the second kills within a second. A SIGHUP stops in order too, but is never
 a second one: a closing terminal sends several, its shell and some service managers another. Handlers only write a byte, but a
 second signal also ends a wait for the fork server: it is the only thing that the loop waits for, and it may be importing the app
-or hang.
+or hang. Should an error that nobody expected end a thread, then this host beats, recovers or leads no more, and stops in order.
 Whatever has not ended in time is killed, the fork server last, since with it all its children die and their last words are lost.
 """
 
@@ -18,6 +18,7 @@ import os
 import select
 import selectors
 import signal
+import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ from fastq.singletons import hinted
 from fastq.watchdog import BEYOND_GRACE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from fastq.children import Child
@@ -80,6 +81,7 @@ class Supervisor:
         self._stopping = False
         self._signals = 0
         self._heard = 0  # signals that the handler has seen; `_signals` counts those acted on
+        self._broken = ""  # what the last thread died of that did; written by that thread
         self._killed = False  # the children were, at `_kill_at`
         self._kill_at: float | None = None
         self._app = app
@@ -91,6 +93,7 @@ class Supervisor:
         self._selector.register(read, selectors.EVENT_READ, "signal")
         old = {number: signal.signal(number, self._signalled) for number in self._stop_signals()}
         setproctitle(f"fastq: supervisor {self._app}")  # whoever sees this may send signals
+        tell, threading.excepthook = threading.excepthook, lambda args: self._thread_broke(args, tell)
         try:
             # All threads of ours but this one block the signals: one that came to them would not end a wait of this one.
             unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, old)
@@ -106,6 +109,7 @@ class Supervisor:
                 self._wait(read)
             return self._end(read)
         finally:
+            threading.excepthook = tell
             for number, handler in old.items():
                 signal.signal(number, handler)
 
@@ -123,6 +127,14 @@ class Supervisor:
         if self._heard > 1:
             self._nursery.interrupt()
 
+    def _thread_broke(self, args: threading.ExceptHookArgs, tell: Callable[[threading.ExceptHookArgs], object]) -> None:
+        """Note that an error has ended a thread of ours; the main thread hears of it by a byte that is no signal."""
+        tell(args)
+        if args.thread is not None and args.thread.name.startswith("fastq"):
+            self._broken = f"the thread '{args.thread.name}' ended by an error: {args.exc_type.__name__}"
+            with suppress(BlockingIOError):
+                os.write(self._signal_pipe, b"\0")
+
     def _wait(self, signal_read: int, timeout: float | None = None) -> None:
         """Wait for a signal, a death or the tick, and act."""
         if timeout is None:
@@ -131,8 +143,8 @@ class Supervisor:
                 timeout = max(0.0, min(timeout, self._kill_at - time.monotonic()))
         for key, _ in self._selector.select(timeout):
             if key.data == "signal":
-                for _number in os.read(signal_read, 64):
-                    self._stop()
+                for number in os.read(signal_read, 64):
+                    self._stop() if number else self._fail(self._broken)
             else:
                 self._bury(key.data)
         now = time.monotonic()

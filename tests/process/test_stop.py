@@ -273,3 +273,17 @@ def test_an_app_that_cannot_be_imported_at_all_is_refused_at_once(supervise, job
 
     assert supervisor.process.wait(15) == 2
     assert "no module 'tests.process.nowhere'" in supervisor.said
+
+
+def test_an_error_that_ends_a_thread_of_the_supervisor_stops_the_host_in_order(supervise, jobs):
+    supervisor = supervise("tests.process.brittle:registry", procs=2)
+    id_ = jobs.add("nap", seconds=0.5, max_attempts=1)
+    jobs.wait_until_told("start", id_)
+
+    (jobs.witness.parent / "break").touch()
+
+    assert supervisor.wait()[0] == 1
+    assert jobs.fate(id_).state == "completed"
+    assert process_rows(jobs) == []
+    assert "told: nobody expected that" in supervisor.said
+    assert """supervisor.failed reason="the thread 'fastq brittle' ended by an error: ArithmeticError\"""" in supervisor.said
