@@ -1,7 +1,7 @@
 """Shared memory of one host: what its processes must know of each other, and what their supervisor must know when one dies.
 
-The supervisor makes it (an unlinked file, handed down by descriptor, so it has no name that anybody else could open); each
-worker process maps it. Everything is a 64-bit integer, written whole, so a reader never sees half a value.
+The supervisor makes it (memory or an unlinked file, handed down by descriptor, so it has no name that anybody else could open);
+each worker process maps it. Everything is a 64-bit integer, written whole, so a reader never sees half a value.
 
     one cursor per queue     frontier, low-water mark, re-scan ... of priority 1-4.  Written by whoever has the turn.
     one desk per process     written by that process alone, read by the supervisor, above all after its death:
@@ -27,7 +27,10 @@ import mmap
 import os
 import tempfile
 from array import array
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from fastq.errors import FastqError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +94,10 @@ CARRY_SHARE = 4
 """The part of U after which the ids of the slots are put in again: a batch, the most that one claim brings."""
 
 
+BLOCK = 1 << 20
+"""Bytes that are written at once to take room on a disk."""
+
+
 class Board:
     """The mapped file. `queues` are numbered by their order in the configuration."""
 
@@ -109,9 +116,24 @@ class Board:
 
     @classmethod
     def make(cls, concurrency: Sequence[int], processes: int, ring: int) -> Board:
-        """Make a board on a file that has no name."""
-        with tempfile.TemporaryFile(prefix="fastq-board-") as file:
-            return cls(os.dup(file.fileno()), concurrency, processes, ring)
+        """Make a board in memory or, where there is no such call, on a file that has no name."""
+        try:
+            memory = _memory()
+            if memory is not None:
+                return cls(memory, concurrency, processes, ring)
+            with tempfile.TemporaryFile(prefix="fastq-board-") as file:
+                made = cls(os.dup(file.fileno()), concurrency, processes, ring)
+            made.take_room()
+        except OSError as error:
+            raise FastqError(f"no room for the board, which the processes of this host share: {error}") from error
+        return made
+
+    def take_room(self) -> None:
+        """Write the whole file, while a disk that is full can be told of: a page that finds no room later is a SIGBUS."""
+        size = self.words.nbytes
+        written = 0
+        while written < size:
+            written += os.pwrite(self.fd, bytes(min(size - written, BLOCK)), written)
 
     def cursor(self, queue: int) -> memoryview:
         """Return the words of a queue's cursor."""
@@ -143,8 +165,10 @@ class Board:
 
     def clear(self, process: int) -> None:
         """Wipe a desk for the next process that sits at it."""
-        at = self._desks_at + self._desk_words * process
-        self.words[at : at + self._desk_words] = memoryview(bytes(8 * self._desk_words)).cast("q")
+        _wipe(self.desk(process))
+        for queue in range(len(self.concurrency)):
+            for mode in range(MODES):
+                self.lane(process, queue, mode).clear()
 
     def try_turn(self, queue: int) -> bool:
         """Take the turn of a queue if nobody of this host has it."""
@@ -169,6 +193,11 @@ class LaneBoard:
         self._size = _ring_words(ring, slots)
         self._ring = words[LANE_WORDS + 2 * slots : LANE_WORDS + 2 * slots + self._size]
         self._carry_after = ring // CARRY_SHARE
+
+    def clear(self) -> None:
+        """Wipe everything but the ring, which is read as far as the head says: who never claimed much never has memory for it."""
+        for words in (self._head, self.slots, self.limits):
+            _wipe(words)
 
     def limit(self, slot: int, timeout: float | None) -> None:
         """Note the timeout of the jobs that a slot executes from now on."""
@@ -198,6 +227,17 @@ class LaneBoard:
         ring = (self._ring[position % self._size] for position in range(head - held, head))
         executing = {word for word in self.slots if word}
         return list({*ring, *executing}), executing
+
+
+def _memory() -> int | None:
+    """Return the descriptor of memory that nobody else can open; None where there is none, on macOS or in a sandbox."""
+    with suppress(AttributeError, OSError):
+        return os.memfd_create("fastq board")
+    return None
+
+
+def _wipe(words: memoryview) -> None:
+    words[:] = memoryview(bytes(words.nbytes)).cast("q")
 
 
 def _ring_words(ring: int, slots: int) -> int:

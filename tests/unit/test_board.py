@@ -1,13 +1,16 @@
 """The board: what a dead process leaves to be read about its jobs."""
 
 import itertools
+import os
 import random
+import resource
 from array import array
 from collections import deque
 
 import pytest
 
-from fastq.board import Board
+from fastq.board import TICKED, Board
+from fastq.errors import FastqError
 
 SLOTS, RING = 2, 8
 
@@ -68,6 +71,54 @@ def test_a_long_job_that_has_ended_and_is_not_written_yet_is_outstanding(lane):
     ids, executing = lane.outstanding()
 
     assert (1 in ids, executing) == (True, set())
+
+
+def test_a_desk_that_is_cleared_holds_nothing_of_the_process_before():
+    board = Board.make([SLOTS, SLOTS], 2, RING)
+    for desk in range(2):
+        board.desk(desk)[TICKED] = 5
+        for queue in range(2):
+            board.lane(desk, queue, 1).claimed(array("q", [1, 2, 3]))
+            board.lane(desk, queue, 1).slots[0] = 2
+            board.lane(desk, queue, 1).limit(0, 1.0)
+
+    board.clear(0)
+
+    assert not any(board.desk(0))
+    for queue in range(2):
+        lane = board.lane(0, queue, 1)
+        assert lane.outstanding() == ([], set())
+        assert not any(lane.limits)
+        assert board.lane(1, queue, 1).outstanding()[1] == {2}  # its neighbour's is as it was
+
+
+def test_a_board_takes_memory_for_what_is_claimed_and_not_for_what_could_be():
+    board = Board.make([16] * 64, 4, 20_000)
+    for desk in range(4):
+        board.clear(desk)
+
+    file = os.fstat(board.fd)
+
+    assert file.st_blocks * 512 < file.st_size / 50
+
+
+def test_without_memory_to_share_the_room_on_a_disk_is_taken_at_once(monkeypatch):
+    monkeypatch.delattr(os, "memfd_create")
+
+    file = os.fstat(Board.make([16], 4, 20_000).fd)
+
+    assert file.st_blocks * 512 >= file.st_size > 1_000_000
+
+
+def test_a_board_for_which_there_is_no_room_is_refused_with_a_message(monkeypatch):
+    monkeypatch.delattr(os, "memfd_create")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(FastqError, match=r"no room for the board, which .* share: .*File too large"):
+            Board.make([16], 4, 20_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 class Process:
