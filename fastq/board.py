@@ -71,7 +71,8 @@ CLAIM_QUEUE = 4  # its queue's number
 CLAIM_AFTER = 5  # a seq below everything that it can take
 KILL_AFTER = 6  # monotonic ns after which the process is stuck, unless it ticks before (0: nothing limits it)
 TICKED = 7  # monotonic ns of the watchdog's last tick (0: the process is not there yet)
-SESSIONS = range(8, 12)  # backend pids, by who connects: producer, completer, what hands back at the end; one to spare
+SESSIONS = range(8, 12)  # backend pids, by who connects: producer, completer, what hands back at the end; and the next
+CUT_SESSION = SESSIONS[3]  # that the producer sent the unanswered claim on, when it has another (0: none)
 LEFT = 12  # 1: the exit code that follows is the process's own, and not that of a job which ended it; by its main thread
 DESK_WORDS = 16  # with three to spare
 

@@ -9,7 +9,8 @@ at the pace of the last rounds. So slow jobs are not hoarded by one process whil
 the thousand. Two bounds: the board's ring must be able to hold every id, and the args must stay within bytes.
 
 A claim whose answer was lost may have committed: its rows carry our claim and nobody has heard of them. On the next
-connection they are handed back first. It deliberately has no fixed cooldown and never claims for a rate of its own.
+connection they are handed back first (unanswered.py).
+It deliberately has no fixed cooldown and never claims for a rate of its own.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from fastq.completer import FIRST_PAUSE, LONGEST_PAUSE, Completer
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.outcome import Release, failed
+from fastq.unanswered import Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,6 +94,7 @@ class Producer:
         self._outbox = around.outbox
         self._loop = around.loop
         self._connect = connect
+        self._unanswered = Unanswered(around.desk, around.config, [feed.cursor.name for feed in around.feeds])
         self._last_claim = around.seat.number << 32
         self._claimed = 0
         self._pause = FIRST_PAUSE
@@ -121,18 +124,20 @@ class Producer:
         """Look at each queue once; return the seconds to sleep."""
         try:
             if self.connection is None:
-                self._reconnect()
+                self._unanswered.connecting()
+                self.connection = self._connect()
+                self._unanswered.settle(self.connection)
+            self._unanswered.look_again(self.connection)
             again = False
             for feed in self._feeds:
                 again |= self._feed(feed)
         except (db.Error, DatabaseUnavailable) as error:
             return self._lost(error)
         self._pause = FIRST_PAUSE
-        return (
-            0.0
-            if again
-            else min(max(feed.cursor.wait(), 0.001) if feed.free() else self._config.poll_interval for feed in self._feeds)
-        )
+        if again:
+            return 0.0
+        waits = [max(feed.cursor.wait(), 0.001) if feed.free() else self._config.poll_interval for feed in self._feeds]
+        return self._unanswered.wait(min(waits))
 
     def _feed(self, feed: Feed) -> bool:
         """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
@@ -236,20 +241,6 @@ class Producer:
         sync = [job for job in jobs if not job.batch.worker.is_async]
         rest = [job for job in jobs if job.batch.worker.is_async]
         return [(lane, mine) for lane, mine in ((feed.threads, sync), (feed.loop, rest)) if mine]
-
-    def _reconnect(self) -> None:
-        """Open a session; hand back what an unanswered claim took, or nobody would ever hear of it."""
-        self.connection = self._connect()
-        claim = self._desk[board.CLAIM]
-        if not claim:
-            return
-        name = self._feeds[self._desk[board.CLAIM_QUEUE]].cursor.name
-        rows = self.connection.run("job_of_claim", name, self._desk[board.CLAIM_AFTER], claim)
-        ids = [id_ for (id_,) in rows]
-        if ids:
-            self.connection.run("job_release", ids, [claim], self._config.channel)
-            emit("claim.handed_back", level=logging.WARNING, count=len(ids))
-        self._desk[board.CLAIM] = 0
 
     def _lost(self, error: BaseException) -> float:
         emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=self._pause)

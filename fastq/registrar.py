@@ -209,7 +209,7 @@ class Registrar:
     def _recover_next(self, connection: Connection) -> None:
         try:
             self._recover_one(connection, self._dead[0])
-        except db.Error:
+        except (db.Error, DatabaseUnavailable):
             self._dead.rotate(-1)  # it may be this one that cannot be recovered: the others first
             raise
         self._dead.popleft()
@@ -217,7 +217,9 @@ class Registrar:
     def _recover_one(self, connection: Connection, dead: Dead) -> None:
         began = time.monotonic()
         if dead.sessions and not self._config.poll_only:  # through a pooler the pids are somebody else's
-            connection.run("session_end", dead.sessions, SESSION_END_TIMEOUT)
+            _, left = connection.run_one("session_end", dead.sessions, SESSION_END_TIMEOUT)
+            if left:
+                raise DatabaseUnavailable(f"sessions of the dead process {dead.pid} have not ended yet: a claim may still commit")
         again, ended, _ = connection.run_one(
             "job_recover",
             dead.claimed,

@@ -22,9 +22,9 @@ LAYERS = (
         "db events log enqueue wake pool adapters forks"
     ),
     (
-        "client client_async producer feed executor loop watchdog completer cursor listener registrar lease lease_memory elector "
-        "term chores periodic_store maintainer singleton singletons migrate partitions embedded app admin admin_leaders "
-        "admin_periodic"
+        "client client_async producer feed unanswered executor loop watchdog completer cursor listener registrar lease "
+        "lease_memory elector term chores periodic_store maintainer singleton singletons migrate partitions embedded app admin "
+        "admin_leaders admin_periodic"
     ),
     "process children nursery places supervisor",
     "cli bench testing __init__ __main__",

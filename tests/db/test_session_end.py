@@ -11,7 +11,7 @@ from tests.helpers import execute, wait_for
 
 
 def end(connection, *pids):
-    return connection.run_one("session_end", list(pids), 2_000)[0]
+    return connection.run_one("session_end", list(pids), 2_000)
 
 
 def refused(connection, statement):
@@ -24,7 +24,7 @@ def refused(connection, statement):
 def test_a_session_of_ours_is_gone_when_the_statement_returns(connection, database):
     victim = session(database)
 
-    assert end(connection, victim.backend_pid) == 1
+    assert end(connection, victim.backend_pid) == (1, 0)
 
     assert connection.execute("select from pg_stat_activity where pid = $1", victim.backend_pid) == []
     victim.close()
@@ -53,7 +53,7 @@ def test_a_session_that_waits_for_a_lock_is_ended_too(connection, other, databas
     waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and pid = %s"
     wait_for(lambda: execute(database, waiting, victim.backend_pid), what="the victim to wait")
 
-    assert end(connection, victim.backend_pid) == 1
+    assert end(connection, victim.backend_pid) == (1, 0)
 
     victims.join(5.0)
     assert isinstance(errors[0], db.Lost)
@@ -64,5 +64,5 @@ def test_a_session_that_waits_for_a_lock_is_ended_too(connection, other, databas
 
 def test_sessions_of_others_are_left_alone_though_their_pid_is_given(connection, database):
     with psycopg.connect(database, application_name="someone else") as innocent:
-        assert end(connection, innocent.info.backend_pid, 2**22 + 1) == 0
+        assert end(connection, innocent.info.backend_pid, 2**22 + 1) == (0, 0)
         assert innocent.execute("select 1").fetchone() == (1,)

@@ -1,10 +1,12 @@
 """The producer's connection ends: what has been handed out runs on and runs once, and what comes later is found."""
 
 import os
+import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -66,9 +68,9 @@ class Surroundings:
 
 
 @contextmanager
-def working(url, claim_url):
+def working(url, claim_url, **settings):
     """Run the threads of a process with one queue; give its producer and the words of its cursor."""
-    config = Config(queues={"default": SLOTS}, batch=JOBS)  # a claim that is full: there is backlog
+    config = Config(queues={"default": SLOTS}, batch=JOBS, **settings)  # a claim that is full: there is backlog
     shared = Board.make([SLOTS], 1, ring_size(config))
     seat = Seat(1, *os.pipe())
     outbox = Outbox()
@@ -76,7 +78,13 @@ def working(url, claim_url):
     lane = Lane(shared.lane(0, 0, 0), SLOTS, lambda: producer.wake())  # noqa: PLW0108 - it is made below
     feed = Feed(0, Cursor(shared, 0, "default", config.poll_interval), lane, None)
     around = Surroundings(config, seat, shared, shared.desk(0), [feed], outbox, completer)
-    producer = Producer(around, registry.workers, lambda: db.connect(claim_url, role="producer"))
+
+    def connect():
+        opened = db.connect(claim_url, role="producer")
+        around.desk[board.SESSIONS[0]] = opened.backend_pid
+        return opened
+
+    producer = Producer(around, registry.workers, connect)
     executors = [Executor(lane, slot, outbox) for slot in range(SLOTS)]
     cursor = shared.cursor(0)
     cursor[board.BARRIER_AT] = 1  # a mark of long ago: the first claim is followed by the look whether it can be moved
@@ -144,6 +152,52 @@ def test_jobs_of_a_database_that_has_gone_back_are_found_on_the_next_connection(
 
         work(1)
         work(2)
+
+
+@contextmanager
+def claim_that_waits(database, connection):
+    """Let no claim go on; give a function that waits for one that is held up so and returns its session's pid."""
+    text = """select pid from pg_stat_activity where application_name = 'fastq producer' and wait_event_type = 'Lock'
+        and pid <> all ($1)"""
+
+    def waiting(*others):
+        return wait_for(lambda: connection.execute(text, list(others)), what="a claim to wait for the lock")[0][0]
+
+    with db.connect(database, role="test").raw as locks:
+        locks.execute("begin")
+        locks.execute("lock table fastq.job in share mode")
+        yield waiting
+
+
+@pytest.mark.parametrize("poll_only", [False, True], ids=["", "pooled"])
+def test_a_claim_that_was_cut_and_commits_later_keeps_no_job(database, connection, poll_only):
+    add(connection, JOBS, kind="hold", args='{"hold": false}')
+    with ExitStack() as stack:
+        with claim_that_waits(database, connection) as waiting:
+            producer, _ = stack.enter_context(working(database, database, poll_only=poll_only))
+            first = waiting()
+            producer.connection.cut()
+            waiting(first)  # another: it has looked for what the first one took
+        wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], 5.0, "all jobs to end")
+
+
+def test_nothing_is_claimed_before_a_session_that_was_cut_has_ended(database, connection, events):
+    add(connection, JOBS, kind="hold", args='{"hold": false}')
+    with ExitStack() as stack:
+        with claim_that_waits(database, connection) as waiting:
+            producer, _ = stack.enter_context(working(database, database, statement_timeout=0.5))
+            frozen = waiting()
+            if b"postgres" not in Path(f"/proc/{frozen}/cmdline").read_bytes():
+                pytest.skip("the server is on another machine")
+            os.kill(frozen, signal.SIGSTOP)
+            try:
+                producer.connection.cut()
+                wait_for(lambda: [event for event in events if "has not ended yet" in str(event.fields.get("error"))])
+                assert producer._desk[board.CLAIM]
+                assert producer._desk[board.CUT_SESSION] == frozen
+            finally:
+                os.kill(frozen, signal.SIGCONT)
+        wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], 5.0, "all jobs to end")
 
 
 @pytest.fixture
