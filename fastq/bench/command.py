@@ -16,6 +16,7 @@ from fastq.bench.cost import Meter
 from fastq.cli import output
 from fastq.cli.database import found
 from fastq.cli.parser import Parser
+from fastq.cli.settings import flag_of
 from fastq.config import Config
 from fastq.db import Connection
 
@@ -62,6 +63,7 @@ def main(argv: Sequence[str]) -> int:
     """Measure and print."""
     options = _parser().parse_args(argv)
     config = Config.load(
+        spelt=flag_of,
         database_url=options.database,
         data_dir=options.data_dir,
         procs=options.procs,
