@@ -109,11 +109,13 @@ class Places:
                 emit("process.started", level=logging.DEBUG, number=number, pid=child.pid, place=place + 1)
 
     def succeed(self) -> None:
-        """Give the places of children that recycle to others, each once the one before it has gone."""
+        """Give the places of children that recycle to others, each once the one before it has gone. Whose number is lost goes."""
         if self._closed:
             return
         now = time.monotonic()
         for child in list(self._children.values()):
+            if child.number in self._registrar.lost and child.kill_at is None:
+                self._let_go(child, now)
             desk = self._board.desk(child.desk)
             if not desk[board.TICKED] or desk[board.PROCESS]:
                 continue  # it has not come to its desk yet, or has not left it
@@ -124,8 +126,12 @@ class Places:
                 del self._children[child.place]
                 self._respawn_at[child.place] = now
             elif before.kill_at is None and now - child.left_at > LINGER:
-                before.order("stop")
-                before.kill_at = now + self._config.shutdown_timeout + STOP_MARGIN
+                self._let_go(before, now)
+
+    def _let_go(self, child: Child, now: float) -> None:
+        """Have a child stop in order, in its time."""
+        child.order("stop")
+        child.kill_at = now + self._config.shutdown_timeout + STOP_MARGIN
 
     def bury(self, child: Child) -> str | None:
         """Handle the end of a child: its jobs first, then its place. Return what went wrong with the whole host, if it did."""

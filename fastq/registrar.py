@@ -72,6 +72,7 @@ class Registrar:
         self._board = board
         self._cancel = cancel
         self._numbers: deque[int] = deque()
+        self.lost: frozenset[int] = frozenset()  # numbers of children that are somebody else's too; written by our thread
         self._pids: dict[int, int] = {}  # of living children by number; changed under the lock
         self._dead: deque[Dead] = deque()  # the main thread adds, ours takes out
         self._lock = threading.Lock()
@@ -152,7 +153,8 @@ class Registrar:
                 if not self._numbers:
                     self._take_numbers(self._connection)
                 if self._stopping and not self._dead:
-                    self._connection.run("process_end", list(self._numbers)[:1])  # registered ahead, and not needed any more
+                    ahead = list(self._numbers)[:1]  # registered, and not needed any more
+                    self._connection.run("process_end", ahead, identity())
                     return
                 self._beat(self._connection)
                 next_beat = time.monotonic() + self._config.beat_interval
@@ -175,7 +177,9 @@ class Registrar:
         return db.session(self._config, self._url, "registrar", settings={"lock_timeout": limit})
 
     def _take_numbers(self, connection: Connection) -> None:
-        (first,) = connection.run_one("process_take_numbers")
+        used = True
+        while used:
+            first, used = connection.run_one("process_take_numbers")
         with self._lock:
             self._numbers.extend(range(first, first + NUMBERS))
 
@@ -185,7 +189,7 @@ class Registrar:
             if self._numbers:
                 pids.setdefault(self._numbers[0], os.getpid())  # registered before its child claims anything
         config = self._config
-        connection.run(
+        ours = connection.run(
             "process_beat",
             list(pids),
             list(pids.values()),
@@ -196,6 +200,12 @@ class Registrar:
             config.leader_domain,
             self._declared,
         )
+        others = frozenset(pids.keys() - {id_ for (id_,) in ours})
+        if others - self.lost:
+            emit("process.number_taken", level=logging.WARNING, numbers=sorted(others))
+            with self._lock:
+                self._numbers.clear()  # they come from the same time
+        self.lost = others
 
     def _tell_cancelled(self, connection: Connection) -> None:
         with self._lock:
@@ -232,7 +242,7 @@ class Registrar:
             self._config.channel,
             error_json(f"the process {dead.pid} that executed the job died ({dead.cause})"),
         )
-        connection.run("process_end", [dead.number])
+        connection.run("process_end", [dead.number], identity())
         if again or ended:
             took = time.monotonic() - began
             emit("jobs.recovered", level=logging.WARNING, pid=dead.pid, again=again, ended=ended, took=round(took, 4))

@@ -1,5 +1,6 @@
--- what: takes 64 process numbers, from the one returned on.
+-- what: takes 64 process numbers, from the one returned on; says whether some are in use, since the sequence went back: then take others.
 -- called by: registrar: at its start and when it has used them up.
--- index: none.
+-- index: none: the table has as many rows as there are worker processes.
 -- locks: none.
-select nextval('fastq.process_number')
+select first, exists (select from fastq.process where process.id between first and first + 63)
+from (select nextval('fastq.process_number') as first) as taken

@@ -52,7 +52,7 @@ PARAMETERS = {
     "periodic_resume": ("report", "every 30", "UTC", "2026-01-01", CHANNEL),
     "periodic_run": ("report", CHANNEL),
     "process_beat": ([1, 2], [10, 20], "host", "host:1:x", "default", 15.0, "default", []),
-    "process_end": (IDS,),
+    "process_end": (IDS, "host:1:x"),
     "queue_forget": (*FENCE, 60.0, 100),
 }
 INDEX = re.compile(r"\b(?:job|once|periodic|periodic_tick|process)_(?:ready|pkey|due|cancel_requested|id)\b|\bjob_archive_id\b")

@@ -6,7 +6,9 @@ from tests.db.jobs import add, claim, claim_number, count
 
 
 def beat(connection, ids, pids=None, *, ttl=15.0, host="h", supervisor="h:1:abc", queues="default"):
-    connection.run("process_beat", ids, pids or [100 + number for number in ids], host, supervisor, queues, ttl, "default", [])
+    pids = pids or [100 + number for number in ids]
+    rows = connection.run("process_beat", ids, pids, host, supervisor, queues, ttl, "default", [])
+    return {number for (number,) in rows}
 
 
 def processes(connection):
@@ -41,12 +43,24 @@ def test_later_beats_keep_them_alive_and_leave_others_alone(connection):
 
 def test_a_row_that_was_removed_comes_back(connection):
     beat(connection, [7, 8])
-    connection.run("process_end", [7])
+    connection.run("process_end", [7], "h:1:abc")
     assert set(processes(connection)) == {8}
 
     beat(connection, [7, 8])
 
     assert set(processes(connection)) == {7, 8}
+
+
+def test_a_number_that_another_supervisor_has_stays_his_and_is_told(connection):
+    beat(connection, [7], ttl=1.0)
+
+    assert beat(connection, [7, 8], ttl=30.0, supervisor="h:2:def") == {8}
+
+    assert processes(connection)[7] == (107, "h", "h:1:abc", "default")
+    assert seconds_left(connection, 7) <= 1.0
+    connection.run("process_end", [7, 8], "h:2:def")
+    assert set(processes(connection)) == {7}
+    assert beat(connection, [7]) == {7}
 
 
 def test_the_jobs_to_cancel_are_those_that_these_processes_have(connection):
@@ -69,3 +83,10 @@ def test_supervisors_get_disjoint_numbers_for_their_processes(connection, other)
     taken = [session.run_one("process_take_numbers")[0] for session in (connection, other, connection)]
 
     assert [b - a for a, b in pairwise(taken)] == [64, 64]
+
+
+def test_numbers_that_are_in_use_are_told(connection):
+    first, _ = connection.run_one("process_take_numbers")
+    beat(connection, [first + 64, first + 64 * 3 - 1])
+
+    assert [connection.run_one("process_take_numbers")[1] for _ in range(3)] == [True, True, False]

@@ -67,6 +67,20 @@ def test_a_lock_on_the_jobs_stops_no_beat(registrar, connection, other, events):
     assert {event.name for event in events} == {"registrar.waits"}
 
 
+def test_a_number_that_somebody_else_has_is_given_up_and_no_other_of_that_time_is_used(registrar, connection, other):
+    (first,) = numbers(registrar, 1)
+    registrar.add(first, 13)
+    beats(connection, first, 1)
+    connection.execute("update fastq.process set supervisor = 'h:2:x'")  # as after a restore: of this one, and of the next number
+    connection.execute("select setval('fastq.process_number', $1, false)", first)
+
+    wait_for(lambda: registrar.lost == {first}, what="the loss to be seen")
+    (second,) = numbers(registrar, 1)
+
+    assert second > first + 63
+    assert connection.execute("select supervisor from fastq.process where id = $1", first) == [("h:2:x",)]
+
+
 def test_a_recovery_that_is_refused_keeps_neither_the_beat_nor_other_recoveries(registrar, board, connection):
     spoilt, dead, alive = numbers(registrar, 3)
     refused, lost = hold(connection, board, 0, spoilt), hold(connection, board, 1, dead)
