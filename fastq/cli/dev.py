@@ -2,9 +2,11 @@
 
 The child is a program of its own, so a change is seen whole (no module reloading), and it is stopped as a deployment
 would stop it: with SIGTERM, so that running jobs may end. It has a process group of its own: a Ctrl-C reaches this process
-alone, which passes it on once. SIGTERM does the same; a second one of either kind ends the child at once.
+alone, which passes it on once. SIGTERM does the same, and so does a terminal that closes (SIGHUP, of which several may come); a
+second one of the others ends the child at once.
 
-Invariant: this process leaves no child behind, and never works jobs itself.
+Invariant: this process leaves no child behind, also when it is killed, and never works jobs itself. The child holds one end of a
+pipe; when the other one closes it stops in order (`end_with`).
 """
 
 from __future__ import annotations
@@ -49,6 +51,9 @@ STEP = 0.02
 GRACE = 10.0
 """Seconds beyond the shutdown timeout until a child that does not end is killed; a guess."""
 
+CHILD = "import sys; from fastq.cli import dev, main; dev.end_with(int(sys.argv.pop(1))); sys.exit(main())"
+"""The program of the child: `fastq`, told of its parent's end."""
+
 IGNORED = {"node_modules", "venv", "site-packages", "__pycache__"}
 """Folders that hold no code of the user's, besides those whose name begins with a dot."""
 
@@ -60,8 +65,9 @@ class _Stop:
         self.asked = threading.Event()
         self.count = 0
 
-    def __call__(self, _number: int, _frame: object) -> None:
-        self.count += 1
+    def __call__(self, number: int, _frame: object) -> None:
+        if number != signal.SIGHUP or not self.count:  # a terminal that closes sends several
+            self.count += 1
         self.asked.set()
 
 
@@ -80,21 +86,35 @@ def main(options: argparse.Namespace) -> int:
             note(f"migrated: {', '.join(done)}")
         note(f"watching the Python files in {directory}; Ctrl-C ends it\n")
         stop = _Stop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, stop)
-        return _run([sys.executable, "-m", "fastq", "run", *options.argv], directory, config.shutdown_timeout + GRACE, stop)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+                signal.signal(number, stop)
+        return _run(["run", *options.argv], directory, config.shutdown_timeout + GRACE, stop)
 
 
-def _run(command: list[str], directory: Path, patience: float, stop: _Stop) -> int:
+def end_with(alive: int) -> None:
+    """Have this program stop in order when the other end of this pipe closes. Called in the child."""
+    os.set_inheritable(alive, False)
+    main_thread = threading.main_thread()
+
+    def wait() -> None:
+        os.read(alive, 1)
+        signal.pthread_kill(main_thread.ident or 0, signal.SIGTERM)
+
+    threading.Thread(target=wait, name="fastq dev", daemon=True).start()
+
+
+def _run(words: list[str], directory: Path, patience: float, stop: _Stop) -> int:
     """Keep the child going until a signal comes."""
-    child = _start(command)
+    alive, _ours = os.pipe()  # which the end of this process closes, whatever that is
+    child = _start(words, alive)
     told = False
     try:
         for changed in _changes(directory, stop.asked):
             if changed:
                 note(f"\n{', '.join(sorted(changed)[:3])} changed: starting again\n")
                 _end(child, patience, stop)
-                child, told = _start(command), False
+                child, told = _start(words, alive), False
             elif not told and (code := child.poll()) is not None:
                 note(f"\nfastq run ended with code {code}; it starts again when the code changes")
                 told = True
@@ -103,8 +123,9 @@ def _run(command: list[str], directory: Path, patience: float, stop: _Stop) -> i
     return 0
 
 
-def _start(command: list[str]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(command, process_group=0)  # noqa: S603 - our own program with the user's own arguments
+def _start(words: list[str], alive: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", CHILD, str(alive), *words]
+    return subprocess.Popen(command, process_group=0, pass_fds=[alive])  # noqa: S603 - our own program, the user's own arguments
 
 
 def _end(child: subprocess.Popen[bytes], patience: float, stop: _Stop) -> None:

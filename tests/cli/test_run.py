@@ -155,6 +155,26 @@ def test_dev_passes_a_second_signal_on_and_leaves_no_process_behind(project):
     assert fastq(project, "jobs", "list").splitlines()[1].split()[1] == "available"
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_dev_takes_everything_with_it_when_its_terminal_closes_or_it_is_killed(project, number):
+    (project / "app.py").write_text(APP.replace("print(f", "import time; print('NAPS', flush=True); time.sleep(1); print(f"))
+
+    with started(project, *command("dev", "app:registry", "--procs", 1)) as program:
+        program.wait_until_it_says("lease.acquired lease=leader:default")
+        fastq(project, "enqueue", "note", '{"text": "last", "times": 1}')
+        program.wait_until_it_says("NAPS")
+        child = int(Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children").read_text().split()[0])
+        server = int((project / ".fastq/postgres/data/postmaster.pid").read_text().split()[0])
+        os.kill(program.process.pid, number)
+        wait_for(lambda: "supervisor.stops" in program.said, what="the stop")
+
+        assert program.stop(number) == (0 if number == signal.SIGHUP else -signal.SIGKILL)
+
+    wait_for(lambda: not process_exists(child) and not process_exists(server), what="the end of the child and of its server")
+    assert "NOTE last" in program.said
+    assert "supervisor.stopped" in program.said
+
+
 def test_a_running_job_that_is_cancelled_ends_cancelled(on_database, database, folder):
     slow = "import time; print('SLEEPS', flush=True); [time.sleep(0.01) for _ in range(6000)]; print(f"
     (folder / "app.py").write_text(APP.replace("print(f", slow))
