@@ -277,6 +277,26 @@ def variable_of(name: str) -> str:
     return f"FASTQ_{name.upper()}"
 
 
+NO_SETTINGS = (
+    *("FASTQ_SERVICE_", "FASTQ_PORT"),  # what Kubernetes tells each pod of a service called fastq
+    *("FASTQ_TEST_", "FASTQ_JSON_SUITE", "FASTQ_ASAN", "FASTQ_DEBUG", "FASTQ_COVERAGE", "FASTQ_WERROR"),  # tests and builds
+)
+"""Beginnings of variables that are ours by name and yet no misspelt settings."""
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Say of each FASTQ_* variable that is no setting what may be meant: it has no effect, and a slip is seen by nobody."""
+    environ = os.environ if environ is None else environ
+    known = {setting.name.upper() for setting in fields(Config)}
+    told = []
+    for name in sorted(name.removeprefix("FASTQ_") for name in environ if name.startswith("FASTQ_")):
+        if name not in known and not f"FASTQ_{name}".startswith(NO_SETTINGS):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean FASTQ_{near[0]}?" if near else "fastq help settings lists them"
+            told.append(f"FASTQ_{name} is no setting; {hint}")
+    return told
+
+
 UNREADABLE = (ValueError, KeyError, OverflowError)
 """What the parsers above raise."""
 

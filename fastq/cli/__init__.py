@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from fastq.cli import settings
 from fastq.cli.output import masked, note, out
 from fastq.cli.parser import USAGE, Parser
 from fastq.errors import (
@@ -43,6 +44,9 @@ COMMANDS = {
     "version": "show the versions of everything that matters",
     "help": "show the help of a command; `fastq help settings` lists every setting",
 }
+
+TELL_THEMSELVES = ("run", "dev")
+"""Commands that tell themselves of variables that are no settings: `run` in the form of its log, `dev` by its `run`."""
 
 HELP = """\
 fastq: a job queue for Python on Postgres.
@@ -124,6 +128,8 @@ def _run(name: str, rest: list[str]) -> int:
     command = _command(name)
     options = _parser(name, command).parse_args(rest)
     options.argv = rest
+    if name not in TELL_THEMSELVES:
+        settings.tell_unknown()
     return int(command.main(options))
 
 
@@ -145,8 +151,6 @@ def _parser(name: str, command: ModuleType) -> argparse.ArgumentParser:
 
 def _help(topic: list[str]) -> int:
     if topic == ["settings"]:
-        from fastq.cli import settings  # noqa: PLC0415 - only here
-
         out(settings.reference())
     elif topic and topic[0] in COMMANDS and topic[0] not in ("help", "bench"):
         _parser(topic[0], _command(topic[0])).print_help()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from fastq.cli import settings
 from fastq.cli.database import Database, found
 from fastq.cli.output import note, plural, table
 from fastq.cli.version import program_version
+from fastq.config import unknown_variables
+from fastq.events import emit
 from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
 from fastq.migrate import current_version, migrate
 
@@ -46,6 +49,8 @@ def main(options: argparse.Namespace) -> int:
     config = settings.load(options)
     registry = app.load(options.target, options.app_dir)
     log.set_up(config)
+    for text in unknown_variables():
+        _warn(config, text)
     with found(config, create=True) as database:
         if database.embedded is not None:
             migrate(database.url, config.schema)
@@ -63,17 +68,18 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:
-    """Say what was found, and what does not fit together."""
+    """Say what was found, and what does not fit together: as a page for people, as events where the log is for machines."""
     from fastq import codec  # noqa: PLC0415 - loads the C core
 
     queues = config.concurrency
     threads = ", ".join(f"{name} x{count}" for name, count in queues.items())
     rows = admin.list_queues(connection)
-    lines = {
+    workers = sorted(registry.workers.items())
+    facts: dict[str, Any] = {
         "fastq": f"{program_version()}, codec {codec.use(config.codec)}",
-        "app": f"{target}, {plural(len(registry.workers), 'kind')}",
+        "app": f"{target}, {plural(len(workers), 'kind')}",
         "database": database.describe(connection),
-        "": database.psql,
+        "psql": database.psql,
         "schema": f"{config.schema}, version {current_version(connection)}",
         "processes": str(config.process_count),
         "queues": f"{threads} in each process",
@@ -82,19 +88,29 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
         "singletons": ", ".join(registry.singletons),
         "jobs": ", ".join(_waiting(rows)) or "none waiting",
     }
-    for name, text in lines.items():
-        if text:
-            note(f"{name:10s} {text}")
-    note("")
-    workers = sorted(registry.workers.items())
-    table(WORKER_COLUMNS, [_worker_row(kind, worker) for kind, worker in workers], err=True)
-    note("")
+    if config.log_json:
+        emit("supervisor.starts", **{name: text for name, text in facts.items() if text}, kinds=[kind for kind, _ in workers])
+    else:
+        for name, text in facts.items():
+            if text:
+                note(f"{'' if name == 'psql' else name:10s} {text}")
+        note("")
+        table(WORKER_COLUMNS, [_worker_row(kind, worker) for kind, worker in workers], err=True)
+        note("")
     for queue in sorted({_queue(worker) for _, worker in workers} - queues.keys()):
         kinds = ", ".join(kind for kind, worker in workers if _queue(worker) == queue)
-        note(f"warning: queue '{queue}' ({kinds}) is not worked here: add --queue {queue}")
+        _warn(config, f"queue '{queue}' ({kinds}) is not worked here: add --queue {queue}")
     for row in rows:
         if row.paused_at and row.name in queues:
-            note(f"warning: queue '{row.name}' is paused: fastq queues resume {row.name}")
+            _warn(config, f"queue '{row.name}' is paused: fastq queues resume {row.name}")
+
+
+def _warn(config: Config, text: str) -> None:
+    """Tell what is probably not meant, in the form that the log has."""
+    if config.log_json:
+        emit("supervisor.warns", level=logging.WARNING, warning=text)
+    else:
+        note(f"warning: {text}")
 
 
 def _leads(config: Config) -> str:

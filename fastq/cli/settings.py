@@ -7,7 +7,8 @@ import textwrap
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from fastq.config import Config, parse_queues, variable_of
+from fastq.cli.output import note
+from fastq.config import Config, parse_queues, unknown_variables, variable_of
 
 DATABASE = ("database_url", "schema", "data_dir")
 """What every command that needs the database takes."""
@@ -36,6 +37,12 @@ def load(options: argparse.Namespace) -> Config:
     if isinstance(given["queues"], list):
         given["queues"] = ",".join(given["queues"])
     return Config.load(spelt=flag_of, **given)
+
+
+def tell_unknown() -> None:
+    """Note each variable that is like a setting's and none."""
+    for text in unknown_variables():
+        note(f"warning: {text}")
 
 
 def reference() -> str:

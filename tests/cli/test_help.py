@@ -156,3 +156,10 @@ def test_a_schema_that_is_not_migrated_ends_with_code_3_and_the_remedy(fastq, em
 
     assert told.returncode == 3
     assert "run fastq migrate" in told.stderr
+
+
+@pytest.mark.parametrize("words", [("migrate", "--sql"), ("run", "app:registry", "--database", "postgresql://127.0.0.1:1/x")])
+def test_a_misspelt_variable_is_told_once(fastq, words):
+    told = fastq(*words, FASTQ_QUEUE="emails")
+
+    assert told.stderr.count("warning: FASTQ_QUEUE is no setting; did you mean FASTQ_QUEUES?\n") == 1

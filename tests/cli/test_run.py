@@ -1,5 +1,6 @@
 """`fastq run`, `fastq dev` and the quickstart, with real processes, signals and databases."""
 
+import json
 import os
 import shutil
 import signal
@@ -85,12 +86,20 @@ def test_run_tells_of_a_paused_queue_and_hides_the_password(on_database, databas
     assert "hunter2" not in program.said
 
 
-def test_run_logs_json_when_asked(database, folder):
+def test_all_that_run_says_is_json_when_asked(database, folder):
     words = command("run", "app:registry", "--procs", 1, "--log-json")
 
-    with started(folder, *words, FASTQ_DATABASE_URL=database) as program:
+    with started(folder, *words, FASTQ_DATABASE_URL=database, FASTQ_QUEUE="emails") as program:
         program.wait_until_it_says('"event": "lease.acquired"')
         assert program.stop() == 0
+
+    said = [json.loads(line) for line in program.said.splitlines()]
+    starts = next(line for line in said if line["event"] == "supervisor.starts")
+    assert (starts["app"], starts["kinds"], starts["processes"]) == ("app:registry, 2 kinds", ["mail", "note"], "1")
+    assert [line["warning"] for line in said if line["event"] == "supervisor.warns"] == [
+        "FASTQ_QUEUE is no setting; did you mean FASTQ_QUEUES?",
+        "queue 'emails' (mail) is not worked here: add --queue emails",
+    ]
 
 
 @pytest.fixture

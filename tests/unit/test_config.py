@@ -7,7 +7,7 @@ import pytest
 
 from fastq import Client, Lease
 from fastq.cli.settings import flag_of
-from fastq.config import Config, variable_of
+from fastq.config import Config, unknown_variables, variable_of
 from fastq.errors import ConfigError
 
 BAD = {  # by the beginning of what is allowed: values that are not
@@ -178,3 +178,21 @@ def test_every_default_is_allowed_and_every_setting_explains_itself():
 def test_a_configuration_does_not_change():
     with pytest.raises(FrozenInstanceError):
         Config().procs = 3
+
+
+def test_a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant():
+    environment = {
+        "FASTQ_QUEUE": "emails",
+        "FASTQ_DATABASE": "postgresql://",
+        "FASTQ_NONSENSE": "1",
+        "FASTQ_QUEUES": "emails",
+        "FASTQ_TEST_POSTGRES": "16",
+        "FASTQ_PORT_80_TCP": "tcp://10.0.0.1:80",
+        "HOME": "/",
+    }
+
+    assert unknown_variables(environment) == [
+        "FASTQ_DATABASE is no setting; did you mean FASTQ_DATABASE_URL?",
+        "FASTQ_NONSENSE is no setting; fastq help settings lists them",
+        "FASTQ_QUEUE is no setting; did you mean FASTQ_QUEUES?",
+    ]
