@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, TextIO
@@ -20,6 +21,10 @@ from fastq.events import LOGGER, Event
 
 if TYPE_CHECKING:
     from fastq.config import Config
+
+
+_SURROGATE = re.compile(r"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)")
+"""An escape of JSON: a pair of surrogates, a lone one (which many readers refuse, jq with all that follows), or any other."""
 
 
 class TextFormatter(logging.Formatter):
@@ -51,7 +56,8 @@ class JsonFormatter(logging.Formatter):
             head |= {"logger": record.name, "message": record.getMessage()}
         if record.exc_info:
             head["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(head, default=str)
+        line = json.dumps(head, default=str)
+        return _SURROGATE.sub(lambda found: r"\ufffd" if found[1] else found[0], line) if r"\ud" in line else line
 
 
 class _OurHandler(logging.StreamHandler[TextIO]):

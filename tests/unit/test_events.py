@@ -115,8 +115,18 @@ def test_the_log_is_one_object_a_line_for_machines():
 
     ours, theirs = map(json.loads, told.splitlines())
     assert list(ours) == ["time", "level", "pid", "event", "id", "error", "when"]
-    assert (ours["event"], ours["level"], ours["id"], ours["error"]) == ("job.failed", "info", 1, "a\nb\ud800")
+    assert (ours["event"], ours["level"], ours["id"], ours["error"]) == ("job.failed", "info", 1, "a\nb\ufffd")
     assert (theirs["logger"], theirs["message"]) == ("app", "hello")
+
+
+def test_the_log_for_machines_holds_no_lone_surrogate():
+    told = logged(r"""
+        log.set_up(Config(log_json=True))
+        emit("job.failed", error="\ud800 \udc00 \udfff\udbff \U0001f600\ud83d \\ud800 é")
+    """)
+
+    assert json.loads(told)["error"] == "\ufffd \ufffd \ufffd\ufffd \U0001f600\ufffd \\ud800 é"
+    assert told.isascii()
 
 
 def test_a_second_set_up_replaces_the_first():
