@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,26 +155,31 @@ def test_jobs_of_a_database_that_has_gone_back_are_found_on_the_next_connection(
 
 
 @contextmanager
-def claim_that_waits(database, connection):
-    """Let no claim go on; give a function that waits for one that is held up so and returns its session's pid."""
+def claims_held_up(database, connection, producer, cursor):
+    """Let no claim go on, then add jobs for it; give a function that waits for such a claim and returns its session's pid."""
     text = """select pid from pg_stat_activity where application_name = 'fastq producer' and wait_event_type = 'Lock'
         and pid <> all ($1)"""
 
     def waiting(*others):
         return wait_for(lambda: connection.execute(text, list(others)), what="a claim to wait for the lock")[0][0]
 
-    with db.connect(database, role="test").raw as locks:
-        locks.execute("begin")
-        locks.execute("lock table fastq.job in share mode")
-        yield waiting
+    add(connection, 1, kind="hold", args='{"hold": false}')
+    wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], what="the statements to be prepared")
+    locks = db.connect(database, role="test")
+    locks.execute("begin")
+    add(locks, JOBS, kind="hold", args='{"hold": false}')
+    locks.execute("lock table fastq.job in share mode")
+    cursor[board.WAKES] += 1
+    producer.wake()
+    yield waiting
+    locks.execute("commit")
+    locks.close()
 
 
 @pytest.mark.parametrize("poll_only", [False, True], ids=["", "pooled"])
 def test_a_claim_that_was_cut_and_commits_later_keeps_no_job(database, connection, poll_only):
-    add(connection, JOBS, kind="hold", args='{"hold": false}')
-    with ExitStack() as stack:
-        with claim_that_waits(database, connection) as waiting:
-            producer, _ = stack.enter_context(working(database, database, poll_only=poll_only))
+    with working(database, database, poll_only=poll_only) as (producer, cursor):
+        with claims_held_up(database, connection, producer, cursor) as waiting:
             first = waiting()
             producer.connection.cut()
             waiting(first)  # another: it has looked for what the first one took
@@ -182,10 +187,8 @@ def test_a_claim_that_was_cut_and_commits_later_keeps_no_job(database, connectio
 
 
 def test_nothing_is_claimed_before_a_session_that_was_cut_has_ended(database, connection, events):
-    add(connection, JOBS, kind="hold", args='{"hold": false}')
-    with ExitStack() as stack:
-        with claim_that_waits(database, connection) as waiting:
-            producer, _ = stack.enter_context(working(database, database, statement_timeout=0.5))
+    with working(database, database, statement_timeout=0.5) as (producer, cursor):
+        with claims_held_up(database, connection, producer, cursor) as waiting:
             frozen = waiting()
             if b"postgres" not in Path(f"/proc/{frozen}/cmdline").read_bytes():
                 pytest.skip("the server is on another machine")
