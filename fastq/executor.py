@@ -17,7 +17,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fastq import outcome
+from fastq import forks, outcome
 from fastq.events import emit
 from fastq.job import Cancel, Job, JobCancelled, JobInterrupt
 from fastq.lane import REFILL, STOP
@@ -43,7 +43,7 @@ class Executor:
         self._gate.acquire()
         self.thread = threading.Thread(target=self._run, name=f"fastq executor {slot}", daemon=True)
 
-    def _run(self) -> None:
+    def _run(self) -> None:  # noqa: PLR0912 - a call for each part would cost more than the parts
         inbox, slots, slot = self.lane.inbox, self.lane.board.slots, self.slot
         popleft, outbox, put = inbox.popleft, self._outbox, self._outbox.append
         room = self.lane.room
@@ -78,6 +78,8 @@ class Executor:
                 self.current = None
                 error = raised if error is None else error
                 self._absorb()
+            if forks.forked:
+                forks.leave(error)
             if error is not None or value is not None:
                 job.outcome = settle(job, None if error is not None else value, error, leaving=self.leaving)
                 error = value = None  # a traceback keeps the frames of `work` and all they hold alive

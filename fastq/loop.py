@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
+from fastq import forks
 from fastq.events import emit
 from fastq.executor import settle
 from fastq.job import JobTimeout
@@ -61,12 +63,15 @@ class Loop:
 
     def _run_loop(self) -> None:
         """Run the loop as long as the process lives: neither what a task of a job's own raises nor a `stop()` ends the others."""
+        os.register_at_fork(after_in_child=self._loop.stop)  # its tasks are our jobs, which run here
         while True:
             try:
                 self._loop.run_forever()
                 reason = "a job stopped it"
             except (SystemExit, KeyboardInterrupt) as error:  # asyncio lets these two out; whoever awaits the task gets it, too
                 reason = told(error)
+            if forks.forked:
+                forks.leave(RuntimeError("a process that a job forked awaits something, but the event loop is its parent's"))
             emit("loop.resumed", level=logging.WARNING, reason=reason)
 
     def start_slots(self, lane: Lane) -> None:
@@ -106,6 +111,8 @@ class Loop:
             words[slot.slot] = job.id
             slot.current = job
             value, error = await self._attempt(slot, job)
+            if forks.forked:
+                forks.leave(error)
             slot.current = None
             if error is not None or value is not None:
                 job.outcome = settle(job, value, error, leaving=slot.leaving)

@@ -45,6 +45,7 @@ from fastq.executor import Executor
 from fastq.feed import Feed
 from fastq.lane import Lane, Outbox, Room
 from fastq.loop import Loop
+from fastq.portion import Portion
 from fastq.producer import Producer
 from fastq.singletons import Singletons
 from fastq.watchdog import Watchdog
@@ -159,7 +160,7 @@ class Process:
             cursor = Cursor(self.board, number, name, config.poll_interval)
             threads = Lane(self.board.lane(seat.desk, number, 0), slots, self._wake_producer) if has_sync else None
             loop_lane = Lane(self.board.lane(seat.desk, number, 1), slots, self._wake_producer) if has_async else None
-            feeds.append(Feed(number, cursor, threads, loop_lane))
+            feeds.append(Feed(number, cursor, Portion(config), threads, loop_lane))
             if threads and loop_lane:
                 feeds[-1].room = Room(slots, threads, loop_lane, self._start_slots)
         self.feeds = feeds

@@ -1,8 +1,14 @@
 """An application whose jobs are rough with the process that they run in: with its event loop, its signals, its forks."""
 
 import asyncio
+import multiprocessing
+import os
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from fastq import Args, Job, Registry, Worker
 from tests.process.jobs import AsyncNapWorker, NapWorker, PatientWorker, tell
@@ -41,3 +47,74 @@ class OnLoopWorker(Worker[OnLoop]):
             asyncio.get_running_loop().stop()
             await asyncio.sleep(0.01)
         tell(job, "end")
+
+
+def fork(job, how):
+    """Fork a child that ends like this, and tell its exit code. Return in it, if that is how."""
+    child = os.fork()
+    if child:
+        give_up = time.monotonic() + 5
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < give_up:
+            time.sleep(0.005)
+        tell(job, f"child ended with {os.waitstatus_to_exitcode(ended[1])}" if ended[0] else "child lives")
+        if not ended[0]:
+            os.kill(child, signal.SIGKILL)
+        return True
+    if how == "exit":
+        sys.exit(7)
+    if how == "raise":
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - it ends
+        raise ValueError("in the child")
+    return False
+
+
+@dataclass
+class Fork(Args, kind="fork"):
+    how: str
+
+
+@registry.register
+class ForkWorker(Worker[Fork]):
+    def work(self, job: Job[Fork]) -> None:
+        if fork(job, job.args.how):
+            tell(job, "end")
+
+
+@dataclass
+class AsyncFork(Args, kind="async_fork"):
+    how: str
+
+
+@registry.register
+class AsyncForkWorker(Worker[AsyncFork]):
+    async def work(self, job: Job[AsyncFork]) -> None:
+        if fork(job, job.args.how):
+            tell(job, "end")
+        elif job.args.how == "await":
+            sys.stderr = Path(os.devnull).open("w")  # noqa: ASYNC230, SIM115 - it ends
+            await asyncio.sleep(0.01)
+            tell(job, "awaited in the child")
+
+
+@dataclass
+class Signals(Args, kind="signals"):
+    """Sends signals to processes that it started."""
+
+
+@registry.register
+class SignalsWorker(Worker[Signals]):
+    def work(self, job: Job[Signals]) -> None:
+        process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        process.start()
+        process.terminate()  # it may not have come to anything yet
+        process.join(3)
+        tell(job, f"terminated: {process.exitcode}")
+        process.kill()
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGTERM):
+            program = subprocess.Popen(["sleep", "60"])
+            program.send_signal(number)
+            try:
+                tell(job, f"{number.name}: {program.wait(1)}")
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()

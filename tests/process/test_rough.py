@@ -24,3 +24,37 @@ def test_what_a_job_does_to_the_event_loop_ends_no_other_job(supervise, jobs):
         assert reason in supervisor.said
     assert supervisor.workers == [worker]
     assert supervisor.stop()[0] == 0
+
+
+def test_what_a_job_forks_ends_with_its_part_of_work_and_runs_no_other_job(supervise, jobs):
+    supervisor = supervise(APP, queues="default=1", prefetch=10)
+    (worker,) = supervisor.workers
+    jobs.add_all("nap", [{"seconds": 0.001}] * 300)  # a pace: it claims ahead, so that the inbox is full when the job forks
+    jobs.wait_until_told("end", times=300)
+
+    with jobs.connection.transaction():
+        forks = [jobs.add(kind, how=how) for kind in ("fork", "async_fork") for how in ("return", "exit", "raise", "await")]
+        naps = jobs.add_all("nap", [{"seconds": 0.001}] * 20)
+    jobs.wait_until_none_is_left()
+
+    for id_, code in zip(forks, (0, 7, 1, 0, 0, 7, 1, 1), strict=True):
+        assert [line.what for line in jobs.told(id_=id_)] == [f"child ended with {code}", "end"]
+        assert jobs.fate(id_).attempt == 1
+    assert [len(jobs.told("start", id_)) for id_ in naps] == [1] * len(naps)
+    assert {line.pid for line in jobs.told()} == {worker}
+    assert supervisor.workers == [worker]
+
+
+def test_signals_to_what_a_job_started_reach_it_and_not_its_process(supervise, jobs):
+    supervisor = supervise(APP)
+    (worker,) = supervisor.workers
+
+    sender = jobs.add("signals")
+    jobs.wait_for(sender, "completed")
+
+    told = [line.what for line in jobs.told(id_=sender)]
+    assert told == ["terminated: -15", "SIGINT: -2", "SIGHUP: -1", "SIGUSR1: -10", "SIGTERM: -15"]
+    neighbour = jobs.add("nap", seconds=1.0)
+    jobs.wait_until_told("start", neighbour)
+    assert jobs.wait_for(neighbour, "completed").attempt == 1
+    assert supervisor.workers == [worker]
