@@ -109,8 +109,16 @@ def _list(connection: Connection, options: argparse.Namespace) -> int:
 
 def _cells(job: admin.JobRow) -> tuple[object, ...]:
     moment = job.scheduled_at or job.finalized_at
-    error = (job.error or "").partition("\n")[0]
-    return (job.id, job.state.value, job.kind, job.queue, f"{job.attempt}/{job.max_attempts}", job.created_at, moment, error)
+    why = (job.error or "").partition("\n")[0] if job.state is not State.COMPLETED else None  # of an attempt before that
+    attempt = f"{job.attempt}/{job.max_attempts}"
+    return (job.id, job.state.value, job.kind, job.queue, attempt, job.created_at, moment, why or _put_off(job))
+
+
+def _put_off(job: admin.JobRow) -> str | None:
+    """Say why a job waits that has been with a process and was not charged for it."""
+    if job.state is not State.SCHEDULED or job.attempted_at is None:
+        return None
+    return f"put off: its process had no worker for kind '{job.kind}', or its worker snoozed it"
 
 
 def _show(connection: Connection, options: argparse.Namespace) -> int:
@@ -139,6 +147,7 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
             ("priority", detail.priority),
             ("attempt", f"{detail.attempt} of {detail.max_attempts}"),
             *((name, output.moment(moment)) for name, moment in moments if moment),
+            ("waits", _put_off(detail)),
             ("runs on", running),
             ("crashes", detail.crashes or None),
             ("tags", detail.tags),

@@ -134,6 +134,24 @@ def test_show_tells_everything_of_a_job(on_database, database):
     assert "there is no job 2" in on_database("jobs", "show", 2, code=1)
 
 
+def test_a_completed_job_is_listed_without_the_error_of_an_attempt_before(on_database, database):
+    for _ in range(2):
+        on_database("enqueue", "note", "{}")
+    execute(database, """update fastq.job set attempt = 2, errors = '[{"error": "E: boom"}]'""")
+    execute(
+        database,
+        "insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,"
+        " queue, kind, args, errors) select id, created_at, now(), now(), (array['completed', 'discarded'])[id]::fastq.state,"
+        " priority, attempt, max_attempts, crashes, queue, kind, args, errors from fastq.job",
+    )
+    execute(database, "delete from fastq.job")
+
+    discarded, completed = on_database("jobs", "list").splitlines()[1:]
+
+    assert discarded.endswith("E: boom")
+    assert "boom" not in completed
+
+
 def test_jobs_are_retried_cancelled_and_deleted_by_id(on_database, database):
     for _ in range(3):
         on_database("enqueue", "note", "{}", "--delay", 1000)

@@ -102,6 +102,19 @@ def test_all_that_run_says_is_json_when_asked(database, folder):
     ]
 
 
+def test_a_job_of_a_kind_that_nobody_works_tells_why_it_waits(on_database, database, folder):
+    on_database("enqueue", "nota", "{}")
+
+    with started(folder, *command("run", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=database) as program:
+        program.wait_until_it_says("kind.unknown")
+        wait_for(lambda: execute(database, "select state::text from fastq.job") == [("scheduled",)])
+        assert program.stop() == 0
+
+    why = "put off: its process had no worker for kind 'nota', or its worker snoozed it"
+    assert f"\nwaits     {why}\n" in on_database("jobs", "show", 1)
+    assert why in on_database("jobs", "list")
+
+
 @pytest.fixture
 def project():
     """Give a project's folder that the user of root's embedded Postgres can pass."""
