@@ -30,7 +30,6 @@ import re
 import socket
 import threading
 import time
-from concurrent.futures import Future
 from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -299,31 +298,6 @@ def session(
         timeout=deadline,
         settings={"statement_timeout": str(int(deadline * SERVER_FIRST * 1000)), **settings},
     )
-
-
-def session_within(seconds: float, config: Config, url: str, role: str) -> Connection:
-    """Open a session of the runtime, or give it up after so many seconds: a thread does it, whatever it is that blocks."""
-    future: Future[Connection] = Future()
-
-    def work() -> None:
-        try:
-            made = session(config, url, role)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, who waits for the connection must hear of it
-            if future.set_running_or_notify_cancel():
-                future.set_exception(error)
-            return
-        if future.set_running_or_notify_cancel():
-            future.set_result(made)
-        else:
-            made.close()  # nobody waits for it any more
-
-    threading.Thread(target=work, name="fastq connecting", daemon=True).start()
-    try:
-        return future.result(seconds)
-    except TimeoutError:
-        if not future.cancel():
-            return future.result()  # it came at the last moment
-        raise DatabaseUnavailable(f"no connection within {seconds:.1f} s") from None
 
 
 def adopt(raw: Any, schema: str) -> Connection:

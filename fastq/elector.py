@@ -22,7 +22,7 @@ import random
 import threading
 from typing import TYPE_CHECKING
 
-from fastq import db, lease
+from fastq import connecting, db, lease
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.lease import Fence, Watch, boottime
@@ -285,7 +285,7 @@ class Elector:
 
     def _session(self, seconds: float) -> Connection:
         if self._connection is None:
-            self._connection = db.session_within(self._within(seconds), self._config, self._url, self._role)
+            self._connection = connecting.session_within(self._within(seconds), self._config, self._url, self._role)
         return self._connection
 
     def _drop(self) -> None:

@@ -25,7 +25,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastq import db
+from fastq import connecting, db
 from fastq.config import Config, settled
 from fastq.errors import ConfigError, DatabaseUnavailable, LeaseError
 from fastq.events import emit
@@ -278,7 +278,7 @@ class Lease:
         """Give the connection for a statement; an own one that failed is dropped, and the next statement builds another."""
         try:
             if self._connection is None:
-                self._connection = db.session_within(_left(until), self._config, self._config.database_url, "lease")
+                self._connection = connecting.session_within(_left(until), self._config, self._config.database_url, "lease")
             yield self._connection
         except (db.Error, DatabaseUnavailable) as error:
             if self._owned:

@@ -24,7 +24,7 @@ LAYERS = (
     (
         "client client_async producer feed unanswered executor loop watchdog completer cursor listener registrar lease "
         "lease_memory elector term chores periodic_store maintainer singleton singletons migrate partitions embedded app admin "
-        "admin_leaders admin_periodic"
+        "admin_leaders admin_periodic connecting"
     ),
     "process children nursery places supervisor",
     "cli bench testing __init__ __main__",

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq import AsyncClient, Client, Config, Kind, db, term
+from fastq import AsyncClient, Client, Config, Kind, connecting, db, term
 from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.migrate import migrate
 from tests.db import jobs
@@ -109,7 +109,7 @@ def test_a_url_that_cannot_be_read_is_refused_as_a_setting(url, pinned):
 def test_a_url_that_cannot_be_read_is_not_waited_for():
     begun = time.monotonic()
     with pytest.raises(ConfigError, match="the database's URL"):
-        db.session_within(5.0, Config(), "garbage", "test")
+        connecting.session_within(5.0, Config(), "garbage", "test")
     assert time.monotonic() - begun < 1
 
 
@@ -234,7 +234,7 @@ def descriptors_left(count):
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-@pytest.mark.parametrize("connect", [db.connect, lambda url, role: db.session_within(5.0, Config(), url, role)])
+@pytest.mark.parametrize("connect", [db.connect, lambda url, role: connecting.session_within(5.0, Config(), url, role)])
 def test_a_process_without_descriptors_has_no_database_for_a_while(connect, database):
     with descriptors_left(1), pytest.raises(DatabaseUnavailable, match="Too many open files"):  # for the socket, not for the wait
         connect(database, role="test")

@@ -1,0 +1,46 @@
+"""Open a session within a time that is known, whatever it is that blocks: a name that is looked up, a server that is frozen.
+
+Run by who holds a lease, whose trust in it runs out meanwhile: an elector's thread, or the owner of a `Lease`. Each call has a
+thread of its own, which may outlive it.
+
+Invariant: a session that comes too late is closed, by that thread.
+It deliberately does not know how sessions are opened; that is db.py's.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from fastq import db
+from fastq.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from fastq.config import Config
+    from fastq.db import Connection
+
+
+def session_within(seconds: float, config: Config, url: str, role: str) -> Connection:
+    """Open a session of the runtime, or give it up after so many seconds: a thread does it, whatever it is that blocks."""
+    future: Future[Connection] = Future()
+
+    def work() -> None:
+        try:
+            made = db.session(config, url, role)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, who waits for the connection must hear of it
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
+            return
+        if future.set_running_or_notify_cancel():
+            future.set_result(made)
+        else:
+            made.close()  # nobody waits for it any more
+
+    threading.Thread(target=work, name="fastq connecting", daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        if not future.cancel():
+            return future.result()  # it came at the last moment
+        raise DatabaseUnavailable(f"no connection within {seconds:.1f} s") from None
