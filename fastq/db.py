@@ -63,10 +63,12 @@ SERVER_FIRST = 0.9
 of use again. One that we cut off would wait on, with a connection of the server's, and each next try would add another."""
 
 PINNED_SETTINGS = {
-    # What a role's or a database's defaults could break (isolation, time limits meant for people, a hostile search path) ...
+    # What a role's or a database's defaults could break (isolation, limits meant for people, a hostile search path), but for
+    # default_transaction_read_only: a database is told with it that it is not the one to write to, in a switchover say ...
     "default_transaction_isolation": "read committed",
     "statement_timeout": "0",
     "lock_timeout": "0",
+    "idle_session_timeout": "0",
     "search_path": "pg_catalog",
     "timezone": "UTC",
     "datestyle": "ISO",

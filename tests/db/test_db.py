@@ -240,3 +240,13 @@ def test_a_process_without_descriptors_has_no_database_for_a_while(connect, data
         connect(database, role="test")
 
     connect(database, role="test").close()
+
+
+def test_a_session_may_idle_whatever_the_databases_limit_is(database):
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"alter database {connection.info.dbname} set idle_session_timeout = '50ms'")
+    session = db.session(Config(), database, "test")
+
+    assert list(session.notifications(0.3)) == []
+    assert session.execute("select 1") == [(1,)]
+    session.close()
