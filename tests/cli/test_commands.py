@@ -140,9 +140,10 @@ def test_a_completed_job_is_listed_without_the_error_of_an_attempt_before(on_dat
     execute(database, """update fastq.job set attempt = 2, errors = '[{"error": "E: boom"}]'""")
     execute(
         database,
-        "insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts,"
-        " crashes, queue, kind, args, errors) select id, created_at, now(), now(), (array['completed', 'discarded'])[id]::fastq.state,"
-        " priority, attempt, max_attempts, crashes, queue, kind, args, errors from fastq.job",
+        "insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, "
+        "crashes, queue, kind, args, errors) "
+        "select id, created_at, now(), now(), (array['completed', 'discarded'])[id]::fastq.state, "
+        "priority, attempt, max_attempts, crashes, queue, kind, args, errors from fastq.job",
     )
     execute(database, "delete from fastq.job")
 
