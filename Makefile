@@ -13,7 +13,7 @@ build: $(STAMP)  ## make .venv with the package, its C core and the development 
 
 $(STAMP): pyproject.toml setup.py $(wildcard csrc/*.c csrc/*.h csrc/build.py)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat --editable '.[embedded,dev]'
 	@$(BIN)/python -c 'import fastq._fastq' 2>/dev/null || echo 'note: the C core was not built (no C compiler, or no Python.h): the Python twins do its work'; touch $@
 
 run: build  ## show jobs at work: embedded Postgres, two processes; Ctrl-C ends it
