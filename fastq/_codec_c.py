@@ -156,13 +156,13 @@ def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], lis
     columns = _Columns(plan, blob, count) if plan is not None else None
     if plan is None or columns is None or not columns.usable:
         return _codec_py.read(codec, blob, count)
-    values = columns.lists()
     try:
+        values = columns.lists()
         if not columns.bad:
             return plan.build(values), []
         good, marked = columns.good_and_marked()
         args = plan.build([list(compress(column, good)) for column in values])
-    except Exception:  # noqa: BLE001 - a `__post_init__` of the user's; the twin finds the row
+    except BaseException:  # noqa: BLE001 - a factory or a `__post_init__` of the user's, whatever it raises; the twin finds the row
         return _codec_py.read(codec, blob, count)
     elements = blob.split(BETWEEN)
     for row in marked:

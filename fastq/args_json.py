@@ -97,7 +97,7 @@ class ArgsCodec(Generic[A]):
             args: A = self._from_json(encoded)
         except ArgsError:
             raise
-        except Exception as error:
+        except BaseException as error:  # a type of the user's may raise SystemExit too: it must not end the producer
             raise self._unreadable(error) from error
         return args
 
@@ -107,7 +107,7 @@ class ArgsCodec(Generic[A]):
             return None
         try:
             return self._read_batch(blob)
-        except Exception:  # noqa: BLE001 - bad elements, or a type that raises what it likes
+        except BaseException:  # noqa: BLE001 - bad elements, or a type that raises what it likes
             return None
 
     def decode_at(self, position: int, encoded: bytes) -> A | ArgsError:
@@ -152,9 +152,9 @@ class ArgsCodec(Generic[A]):
             return ArgsError(self.kind, fault.reason, field=fault.field)
         return self._unreadable(error)
 
-    def _unreadable(self, error: Exception) -> ArgsError:
+    def _unreadable(self, error: BaseException) -> ArgsError:
         """Turn a converter's error into ours, with the field."""
-        field, reason = "", str(error) or type(error).__name__
+        field, reason = "", _text_of(error)
         if isinstance(error, msgspec.MsgspecError):
             found = _MSGSPEC_FIELD.search(reason)
             if found:
@@ -167,6 +167,18 @@ class ArgsCodec(Generic[A]):
             field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
             reason = f"{first['msg']}, got {first['input']!r:.80}"
         return ArgsError(self.kind, reason[:1].lower() + reason[1:], field=field.removeprefix("."))
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the text of an error that a type's own code may have raised, and written."""
+    raised = f"raised {type(error).__name__}"
+    try:
+        text = str(error)
+    except BaseException:  # noqa: BLE001 - it raises what it likes there, too
+        return f"{raised}, whose text could not be made"
+    if isinstance(error, Exception):
+        return text or raised
+    return f"{raised}: {text}"
 
 
 def _suspicious(args: Any, encoded: bytes) -> bool:

@@ -1,7 +1,8 @@
 """Decoding: what a claim becomes, by both twins, and in which cases the C core leaves a row to the other."""
 
 import gc
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 import msgspec
@@ -144,6 +145,35 @@ def test_a_post_init_that_raises_is_an_error_of_its_row(codec):
     assert bad == [1]
     assert "n is negative" in str(args[1])
     assert [args[0].s, args[2].s] == ["?!", "x!"]
+
+
+class Mute(BaseException):
+    """Ends whoever asks it what is wrong."""
+
+    def __str__(self):
+        raise KeyboardInterrupt
+
+
+def leave():
+    sys.exit("no default")
+
+
+@dataclass
+class Leaving:
+    n: int
+    s: str = field(default_factory=leave)
+
+    def __post_init__(self) -> None:
+        if self.n < 0:
+            raise Mute
+
+
+def test_whatever_a_type_raises_is_an_error_of_its_row(codec):
+    args, bad = read(codec, [b'{"n":1,"s":"x"}', b'{"n":-1,"s":"x"}', b'{"n":2}'], Kind("leaving", Leaving))
+
+    assert bad == [1, 2]
+    assert args[0] == Leaving(1, "x")
+    assert [one.reason for one in args[1:]] == ["raised Mute, whose text could not be made", "raised SystemExit: no default"]
 
 
 def test_a_default_of_a_factory_is_made_for_each_job(codec):

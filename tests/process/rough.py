@@ -118,3 +118,20 @@ class SignalsWorker(Worker[Signals]):
             except subprocess.TimeoutExpired:
                 program.kill()
                 program.wait()
+
+
+@dataclass
+class Picky(Args, kind="picky"):
+    """Ends the program when it does not like what it is made of."""
+
+    number: int
+
+    def __post_init__(self):
+        if self.number == 13:
+            sys.exit("bad args")
+
+
+@registry.register
+class PickyWorker(Worker[Picky]):
+    def work(self, job: Job[Picky]) -> None:
+        tell(job, "start")

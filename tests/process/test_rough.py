@@ -58,3 +58,16 @@ def test_signals_to_what_a_job_started_reach_it_and_not_its_process(supervise, j
     jobs.wait_until_told("start", neighbour)
     assert jobs.wait_for(neighbour, "completed").attempt == 1
     assert supervisor.workers == [worker]
+
+
+def test_args_that_end_the_program_while_they_are_read_cost_their_job_an_attempt(supervise, jobs):
+    supervisor = supervise(APP)
+    (worker,) = supervisor.workers
+
+    with jobs.connection.transaction():
+        ids = jobs.add_all("picky", [{"number": number} for number in (12, 13, 14)], max_attempts=1)
+    fates = [jobs.wait_for(id_, "completed", "discarded") for id_ in ids]
+
+    assert [fate.state for fate in fates] == ["completed", "discarded", "completed"]
+    assert fates[1].errors[0]["error"].endswith("raised SystemExit: bad args")
+    assert supervisor.workers == [worker]
