@@ -37,6 +37,7 @@ class Claimed:
         "args",
         "attempts",
         "claim",
+        "full",
         "ids",
         "max_attempts",
         "priorities",
@@ -48,6 +49,7 @@ class Claimed:
     def __init__(self, queue: str, claim: int, row: Sequence[bytes | None]) -> None:
         self.queue = queue
         self.claim = claim
+        self.full = False  # written by the cursor: it was bounded, and there may be more
         ids, seqs, counts, created, kinds, args, tags = row or [None] * 7
         self.ids = _integers(ids)
         self.seqs = _integers(seqs)

@@ -35,10 +35,11 @@ from __future__ import annotations
 import logging
 import struct
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastq import board
 from fastq.claimed import Claimed
+from fastq.codec import encode_ids
 from fastq.events import emit
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from fastq.board import Board
     from fastq.db import Connection
+    from fastq.portion import Bound
 
 LAG = 1.0
 """Seconds that a mark must be old at least. The adversary test holds numbers back for 0.8 s; in practice it is microseconds."""
@@ -84,11 +86,22 @@ class Part(NamedTuple):
     upto: list[int]
 
 
+class Tried(NamedTuple):
+    """A claim that was sent: from where, with the words that say so (none: a part), to where, and how many."""
+
+    after: list[int]
+    positions: range | None
+    upto: list[int]
+    limit: int
+
+
 class Cursor:
     """The cursor of one queue on this host. `due`, `wait`, `distrust` and `claim_part` need no turn, the others have it."""
 
     def __init__(self, board_: Board, queue: int, name: str, poll_interval: float) -> None:
         self.name = name
+        self.bound: Bound | None = None  # of the next claims; the producer's
+        self.tried: Tried | None = None  # the claim that has no good answer yet
         self._board = board_
         self._queue = queue
         self._words = board_.cursor(queue)
@@ -141,8 +154,8 @@ class Cursor:
             room -= len(late)
             yield late, True
         ahead = self._claim(connection, next_claim(), board.FRONTIER, END, room) if room else self._nothing()
-        words[board.BACKLOG] = words[board.RESCANNING] or len(ahead) == room
-        if len(ahead) == room and room:
+        words[board.BACKLOG] = words[board.RESCANNING] or ahead.full or not room
+        if ahead.full:
             self._note_backlog(connection, ahead, limit)
         room -= len(ahead)
         look_behind = not words[board.BACKLOG] and not behind
@@ -175,12 +188,12 @@ class Cursor:
     def claim_part(self, connection: Connection, claim: int, part: Part, limit: int) -> Claimed:
         """Claim what a part holds; what is beyond the limit goes back before the frontier."""
         words, front = self._words, board.FRONTIER
-        claimed = self._run(connection, claim, part.after, part.upto, limit)
+        claimed = self._run(connection, claim, Tried(part.after, None, part.upto, limit))
         last = claimed.last_seqs()
         for lane in range(part.lane):
             words[front[lane]] = max(words[front[lane]], last.get(lane + 1, 0))
         reached = last.get(part.lane + 1, part.after[part.lane])
-        if len(claimed) == limit and reached < part.upto[part.lane]:
+        if claimed.full and reached < part.upto[part.lane]:
             words[board.STRETCH] = words[board.STRETCH] // 2
             if self.take_turn(RETRY):
                 words[front[part.lane]] = min(words[front[part.lane]], reached)
@@ -201,6 +214,11 @@ class Cursor:
         words, now = self._words, time.monotonic_ns()
         words[board.CHECKED_AT] = now - int(CHECK_INTERVAL * 1e9)
         words[board.SWEPT_AT] = now - int(SWEEP_INTERVAL * 1e9)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Have the next look come at once: the last one has failed."""
+        self._words[board.LOOKED_AT] = time.monotonic_ns() - self._poll_ns
 
     def _note_backlog(self, connection: Connection, ahead: Claimed, limit: int) -> None:
         """Note where the backlog is, and how far parts of it may reach."""
@@ -212,18 +230,38 @@ class Cursor:
     def _claim(self, connection: Connection, claim: int, after: range, upto: Iterable[int], limit: int) -> Claimed:
         """Run the claim from one of the cursor's positions and move that position and the frontier."""
         words = self._words
-        claimed = self._run(connection, claim, [words[at] for at in after], upto, limit)
+        claimed = self._run(connection, claim, Tried([words[at] for at in after], after, list(upto), limit))
         for priority, seq in claimed.last_seqs().items():
             for positions in (after, board.FRONTIER):
                 at = positions[priority - 1]
                 words[at] = max(words[at], seq)
         return claimed
 
-    def _run(self, connection: Connection, claim: int, after: Iterable[int], upto: Iterable[int], limit: int) -> Claimed:
-        packed = [_CLAIM_PARAMS.pack(number) for number in (claim, *after, limit, *upto)]
+    def first(self, connection: Connection, tried: Tried) -> tuple[Any, ...] | None:
+        """Return id, kind, priority and seq of the job that a claim like the one tried would take first."""
+        rows = connection.run("job_first", self.name, *tried.after, *tried.upto, self.bound.aside if self.bound else [])
+        return rows[0] if rows else None
+
+    def pass_by(self, tried: Tried, priority: int, seq: int) -> None:
+        """Go on behind a job that cannot be claimed; the re-scan comes by again."""
+        for positions in (tried.positions or board.FRONTIER, board.FRONTIER):
+            at = positions[priority - 1]
+            self._words[at] = max(self._words[at], seq)
+
+    def _run(self, connection: Connection, claim: int, tried: Tried) -> Claimed:
+        self.tried, bound = tried, self.bound
+        packed = [_CLAIM_PARAMS.pack(number) for number in (claim, *tried.after, tried.limit, *tried.upto)]
         packed.insert(1, self.name.encode())
-        _, row = connection.run_blobs("job_claim", packed)
-        return Claimed(self.name, claim, row)
+        if bound is None:
+            _, row = connection.run_blobs("job_claim", packed)
+        else:
+            packed += [_CLAIM_PARAMS.pack(bound.bytes), encode_ids(bound.aside)]
+            _, row = connection.run_blobs("job_claim_bounded", packed)
+        claimed = Claimed(self.name, claim, row)
+        # What is stored is never larger than the text by more than its length word.
+        sized = bound is not None and len(claimed.args) + 8 * len(claimed) >= bound.bytes
+        claimed.full, self.tried = len(claimed) == tried.limit or sized, None
+        return claimed
 
     def _rescan_due(self, now: int, interval: float) -> bool:
         """Tell whether a re-scan may begin: a pass may take a twentieth of the time, whatever it has to walk over."""
@@ -253,7 +291,7 @@ class Cursor:
                 words[earlier] = words[front]
             words[board.RESCANNING] = 1
         late = self._claim(connection, next_claim(), board.RESCAN, [words[at] for at in board.RESCAN_END], limit)
-        if len(late) < limit:
+        if not late.full:
             words[board.RESCANNING] = 0
             words[board.RESCANNED_AT] = time.monotonic_ns()
             words[board.RESCAN_TOOK] = words[board.RESCANNED_AT] - began
@@ -306,4 +344,4 @@ class Cursor:
         positions = (*board.LOW, *board.FRONTIER, *board.MARK, *board.RESCAN, *board.RESCAN_END, *board.EARLIER)
         for at in (*positions, board.RESCANNING, board.BARRIER_AT, board.TOP):
             words[at] = 0
-        words[board.LOOKED_AT] = now - self._poll_ns  # look again at once
+        self.look_again()

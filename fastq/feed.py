@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fastq.job import Job
     from fastq.lane import Lane, Room
     from fastq.loop import Loop
+    from fastq.portion import Portion
 
 PACE_WEIGHT = 0.5
 """Share of the newest round in the pace: it follows within three rounds and forgets a hiccup as fast."""
@@ -27,9 +28,10 @@ PACE_WINDOW = 0.01
 class Feed:
     """What the producer knows of one queue: its cursor, its lanes, its pace."""
 
-    def __init__(self, number: int, cursor: Cursor, threads: Lane | None, loop: Lane | None) -> None:
+    def __init__(self, number: int, cursor: Cursor, portion: Portion, threads: Lane | None, loop: Lane | None) -> None:
         self.number = number
         self.cursor = cursor
+        self.portion = portion
         self.threads = threads
         self.loop = loop
         self.lanes = [lane for lane in (threads, loop) if lane is not None]
@@ -37,7 +39,6 @@ class Feed:
         self.room: Room | None = None  # before the lanes, where there are two
         self.claimed = 0
         self.pace = 0.0  # jobs ended per second
-        self.mean_bytes = 0.0
         self._measured_at = time.monotonic()
         self._ended = 0
 

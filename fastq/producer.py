@@ -148,7 +148,11 @@ class Producer:
             return self._wanted(feed, prefetch) > 0  # ... unless that has just happened
         if not feed.cursor.due():
             return False
-        return self._claim(feed, wanted, prefetch // 2)
+        try:
+            return self._claim(feed, wanted, prefetch // 2)
+        except db.Error as error:
+            self._claim_failed(feed, error)
+            return True
 
     def _wanted(self, feed: Feed, prefetch: int) -> int:
         """Return how many jobs to claim now, 0 for none."""
@@ -158,20 +162,19 @@ class Producer:
         wanted = min(free + prefetch - waiting, self._config.batch)
         # Every id that may still be unwritten must fit the ring, whatever the mix of queues.
         wanted = min(wanted, self._around.board.ring - (self._claimed - self._around.completer.completed))
-        if feed.mean_bytes:
-            wanted = min(wanted, max(1, int(self._config.prefetch_bytes / feed.mean_bytes)))
-        return max(0, wanted)
+        return max(0, feed.portion.limit(wanted))
 
     def _claim(self, feed: Feed, wanted: int, low: int) -> bool:
         """Claim in our turn; decode and hand out, after the turn where nothing more is to be done in it."""
         cursor, connection = feed.cursor, self.connection
         assert connection is not None
         found, last, part = False, None, None
+        cursor.bound = feed.portion.bound()
         turn = cursor.take_turn(self._config.statement_timeout)
         try:
             if not cursor.due():  # another process of this host has just looked
                 return False
-            part = cursor.take_part(wanted) if turn else None
+            part = cursor.take_part(wanted) if turn and feed.portion.whole else None
             if part is None:
                 for claimed, more in cursor.claim(connection, lambda: self._next_claim(feed), wanted):
                     if not more:
@@ -185,6 +188,22 @@ class Producer:
             last = cursor.claim_part(connection, self._next_claim(feed), part, wanted)
         found |= last is not None and self._take(feed, last, low)
         return found or part is not None
+
+    def _claim_failed(self, feed: Feed, error: db.Error) -> None:
+        """Claim less next time, and at last pass by the single job that cannot be claimed; raise what is no job's fault."""
+        cursor, connection = feed.cursor, self.connection
+        tried, cursor.tried = cursor.tried, None
+        if tried is not None:
+            feed.portion.failed(tried.limit, cursor.name, error)
+        if tried is None or connection is None or not db.row_refused(error):
+            raise error
+        self._desk[board.CLAIM] = 0  # it was answered: none of it has happened
+        cursor.look_again()
+        first = cursor.first(connection, tried) if tried.limit == 1 else None
+        if first is not None:
+            job, kind, priority, seq = first
+            if feed.portion.set_aside(job, kind, error):
+                cursor.pass_by(tried, priority, seq)
 
     def _next_claim(self, feed: Feed) -> int:
         """Name the next claim, and note on the board that it is about to be sent."""
@@ -200,7 +219,7 @@ class Producer:
         if len(claimed):
             feed.claimed += len(claimed)
             self._claimed += len(claimed)
-            feed.mean_bytes = len(claimed.args) / len(claimed)
+            feed.portion.brought(len(claimed), len(claimed.args))
             self._hand_out(feed, *self._decode(claimed), low)
         # The rings tell of these jobs. They run: should the turn's next statement fail, they are not to be handed back.
         self._desk[board.CLAIM] = 0

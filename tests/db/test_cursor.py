@@ -20,6 +20,7 @@ from fastq import board
 from fastq.board import Board
 from fastq.chores.promote import Promote
 from fastq.cursor import LAG, Cursor
+from fastq.portion import Bound
 from tests.db.jobs import CHANNEL, add, claim_number, session
 from tests.db.leases import site_on
 from tests.helpers import wait_for
@@ -324,6 +325,18 @@ def test_parts_are_stretched_where_numbers_are_thin(cursor, connection):
         found.append(len(cursor.claim_part(connection, next(claims), part, BATCH)))
 
     assert found[-1] > 2 * found[0]
+
+
+def test_claims_that_stop_at_their_bytes_leave_nothing_behind(cursor, connection):
+    args = "[" + ", ".join(str(n * 7919 % 10_007) for n in range(300)) + "]"
+    ids = [*add(connection, 30, args=args), *add(connection, 30, args=args, priority=2)]
+    cursor.bound = Bound(5 * len(args), [])
+    claims = count(claim_number(1, 1))
+
+    brought = [got for _ in range(30) if cursor.due() for got, _ in cursor.claim(connection, lambda: next(claims), BATCH)]
+
+    assert sorted(job_id for got in brought for job_id in got.ids) == ids
+    assert max(len(got) for got in brought) < 20
 
 
 def settle(cursor, connection, claims):

@@ -1,10 +1,12 @@
 """The claim: which jobs it takes, in which order, what it answers, and what it costs."""
 
+import re
 import struct
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fastq import db
 from tests.db.jobs import END, START, add, claim, claim_number, claimed_ids, living
 from tests.helpers import wait_for
 
@@ -154,3 +156,38 @@ def hot_and_all_updates(connection):
         connection.execute("select pg_stat_force_next_flush()")  # 14 publishes by itself, a second later
     read = "select n_tup_hot_upd, n_tup_upd from pg_stat_user_tables where relid = 'fastq.job'::regclass and n_tup_upd > 0"
     return wait_for(lambda: connection.execute(read), what="the statistics of the claim")[0]
+
+
+def claim_bounded(connection, size, aside=(), *, limit=100):
+    """Claim by the bounded statement; return the ids."""
+    (ids, *_) = connection.run_one(
+        "job_claim_bounded", claim_number(1, 1), "default", *START, limit, *[END] * 4, size, list(aside)
+    )
+    return list(struct.unpack(f">{len(ids) // 8}q", ids)) if ids else []
+
+
+def test_a_bounded_claim_stops_at_its_bytes_and_takes_one_job_at_least(connection):
+    large = '"' + "".join(chr(33 + 7 * n % 59) for n in range(1_000)).replace('"', "x").replace("\\", "x") + '"'
+    first = add(connection, 5, args=large)
+    urgent = add(connection, 1, args=large, priority=1)
+    ids = [*first, *urgent]
+
+    assert claim_bounded(connection, 2_500) == ids[:3]
+    assert claim_bounded(connection, 1) == ids[3:4]
+    assert claim_bounded(connection, 1, limit=0) == []
+    assert claim_bounded(connection, 1_000_000) == ids[4:]
+
+
+def test_a_bounded_claim_passes_over_the_ids_that_it_is_given(connection):
+    ids = add(connection, 5)
+
+    assert claim_bounded(connection, 1_000_000, ids[1:3], limit=2) == [ids[0], ids[3]]
+    assert claim_bounded(connection, 1_000_000) == [ids[1], ids[2], ids[4]]
+
+
+def test_both_claims_answer_alike():
+    """All but what the bounded one adds is the same text: what is tested of one holds for the other."""
+    plain, bounded = (re.findall(r"[\w.$:]+|\S", db.statement(name)) for name in ("job_claim", "job_claim_bounded"))
+    rest = iter(bounded)
+
+    assert [word for word in plain if word not in rest] == []

@@ -20,10 +20,12 @@ FENCE = ("leader:default", "me", 1)
 PARAMETERS = {
     "job_cancel": (IDS, CHANNEL),
     "job_claim": (CLAIM, "default", *START, 100, *[END] * 4),
+    "job_claim_bounded": (CLAIM, "default", *START, 100, *[END] * 4, 1_000_000, IDS),
     "job_complete": (IDS, CLAIMS),
     "job_complete_archive": (IDS, CLAIMS),
     "job_delete": (IDS,),
     "job_finish": (IDS, CLAIMS * 3, ["completed"] * 3, [None] * 3, [None] * 3),
+    "job_first": ("default", *START, *[END] * 4, IDS),
     "job_first_available": ("default", *START, *[MANY] * 4),
     "job_list": (1_000, 2_000, None, None, None, None, 10),
     "job_of_claim": ("default", 0, CLAIM),

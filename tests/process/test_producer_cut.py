@@ -2,108 +2,16 @@
 
 import os
 import signal
-import threading
-import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from fastq import Args, Job, Registry, Worker, board, db
-from fastq.board import Board
-from fastq.completer import Completer
-from fastq.config import Config
-from fastq.cursor import Cursor
-from fastq.executor import Executor
-from fastq.feed import Feed
-from fastq.lane import Lane, Outbox
-from fastq.process import ring_size
-from fastq.producer import Producer
+from fastq import board, db
 from tests.db.jobs import add
 from tests.helpers import wait_for
+from tests.process.threads import JOBS, OPEN, TOLD, working
 from tests.proxy import Proxy
-
-JOBS, SLOTS = 4, 6  # some executors stay free for what comes later
-TOLD = []  # ids, as their jobs start
-OPEN = threading.Event()  # lets jobs that hold end
-
-registry = Registry()
-
-
-@dataclass
-class Hold(Args, kind="hold"):
-    hold: bool = True
-
-
-@registry.register
-class HoldWorker(Worker[Hold]):
-    def work(self, job: Job[Hold]) -> None:
-        TOLD.append(job.id)
-        if job.args.hold:
-            OPEN.wait(20)
-
-
-@dataclass
-class Seat:
-    """What a producer needs to know of its seat."""
-
-    number: int
-    wake_read: int
-    wake_write: int
-
-
-@dataclass
-class Surroundings:
-    """What a producer needs of its process, without the process."""
-
-    config: Config
-    seat: Seat
-    board: Board
-    desk: memoryview
-    feeds: list
-    outbox: Outbox
-    completer: Completer
-    loop: None = None
-
-
-@contextmanager
-def working(url, claim_url, **settings):
-    """Run the threads of a process with one queue; give its producer and the words of its cursor."""
-    config = Config(queues={"default": SLOTS}, batch=JOBS, **settings)  # a claim that is full: there is backlog
-    shared = Board.make([SLOTS], 1, ring_size(config))
-    seat = Seat(1, *os.pipe())
-    outbox = Outbox()
-    completer = Completer(config, outbox, lambda: db.connect(url, role="completer"), lambda count: None)
-    lane = Lane(shared.lane(0, 0, 0), SLOTS, lambda: producer.wake())  # noqa: PLW0108 - it is made below
-    feed = Feed(0, Cursor(shared, 0, "default", config.poll_interval), lane, None)
-    around = Surroundings(config, seat, shared, shared.desk(0), [feed], outbox, completer)
-
-    def connect():
-        opened = db.connect(claim_url, role="producer")
-        around.desk[board.SESSIONS[0]] = opened.backend_pid
-        return opened
-
-    producer = Producer(around, registry.workers, connect)
-    executors = [Executor(lane, slot, outbox) for slot in range(SLOTS)]
-    cursor = shared.cursor(0)
-    cursor[board.BARRIER_AT] = 1  # a mark of long ago: the first claim is followed by the look whether it can be moved
-    for part in (completer, *executors, producer):
-        part.thread.start()
-    try:
-        yield producer, cursor
-    finally:
-        OPEN.set()
-        producer.stopping = True
-        producer.wake()
-        producer.thread.join()
-        lane.stop(SLOTS)
-        for executor in executors:
-            executor.thread.join()
-        completer.finish(time.monotonic() + 5)
-        completer.thread.join()
-        for fd in (seat.wake_read, seat.wake_write):
-            os.close(fd)
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,96 @@
+"""How much the next claim of a queue may bring: by count, by bytes, and without the rows that cannot be claimed.
+
+The producer's own, one for each queue. A claim that fails is tried again with half the jobs, down to one, and the size is doubled
+again while claims that filled it go well. A single job that the database refuses to change (a trigger of the user's raises, its
+args are too large for an answer) is set aside for a while, so that the others behind it are claimed.
+
+Args are bounded by the mean of the last claim. Where that says too little, because there was none or its args were not small, the
+statement itself stops at so many bytes; it is not used always, since its running sum costs a seventh of a claim of small jobs.
+It deliberately talks to no database.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastq import db
+from fastq.events import emit
+
+if TYPE_CHECKING:
+    from fastq.config import Config
+
+SMALL = 1_024
+"""Bytes of args in the mean below which a whole batch, even of 20,000, is no more than the 32 MB that a claim may bring."""
+
+ASIDE = 60.0
+"""Seconds until a job that was refused is tried again: the figure of the chores, for the same reason."""
+
+MAX_ASIDE = 1_000
+"""Jobs set aside at most: each row that a claim walks over is compared with all of them."""
+
+MAX_TOLD = 10
+"""Jobs aside up to which each is told of: beyond that it is hardly they, and the log shows enough."""
+
+
+class Bound(NamedTuple):
+    """What a claim is bounded by, beside its count."""
+
+    bytes: int
+    aside: list[int]  # ids that it passes over
+
+
+class Portion:
+    """The size of one queue's claims."""
+
+    def __init__(self, config: Config) -> None:
+        self.most = config.batch  # jobs
+        self.mean_bytes = 0.0  # of the last claim's args, by job
+        self._batch = config.batch
+        self._bytes = config.prefetch_bytes
+        self._aside: dict[int, float] = {}  # id -> monotonic time of the next try
+        self._suspect = 0  # the job that stood first when a claim of one was refused last
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether nothing has gone wrong lately."""
+        return self.most == self._batch
+
+    def limit(self, wanted: int) -> int:
+        """Return how many of the wanted jobs a claim may bring."""
+        if self.mean_bytes:
+            wanted = min(wanted, max(1, int(self._bytes / self.mean_bytes)))
+        return min(wanted, self.most)
+
+    def bound(self) -> Bound | None:
+        """Return what the next claim is bounded by; None where its count is enough."""
+        if self._aside:
+            now = time.monotonic()
+            self._aside = {job: until for job, until in self._aside.items() if until > now}
+        if self.whole and not self._aside and 0 < self.mean_bytes < SMALL:
+            return None
+        return Bound(self._bytes, list(self._aside))
+
+    def brought(self, count: int, size: int) -> None:
+        """Note how many jobs a claim has brought, of so many bytes."""
+        self.mean_bytes = size / count
+        if 2 * count >= self.most:
+            self.most = min(2 * self.most, self._batch)
+
+    def failed(self, tried: int, queue: str, error: BaseException) -> None:
+        """Take half of what was tried next time."""
+        if self.whole and (db.row_refused(error) or db.too_slow(error)):  # a lost connection is told of elsewhere
+            emit("claim.shrunk", level=logging.WARNING, queue=queue, tried=tried, error=db.first_line(error))
+        self.most = max(1, min(tried, self.most) // 2)
+
+    def set_aside(self, job: int, kind: str, error: BaseException) -> bool:
+        """Set aside a job that stood first when a claim of one was refused, if it did so before; tell whether that was done."""
+        if job != self._suspect:
+            self._suspect = job  # another host may have held up the one that was first
+            return False
+        if len(self._aside) < MAX_ASIDE:
+            self._aside[job] = time.monotonic() + ASIDE
+        if len(self._aside) <= MAX_TOLD:
+            emit("claim.job_skipped", level=logging.ERROR, id=job, kind=kind, again=ASIDE, error=db.first_line(error))
+        return True
