@@ -60,6 +60,10 @@ END_TIMEOUT = 5.0
 CANCELS = select.PIPE_BUF // 20 - 1
 """Ids in a line to a child, of 19 digits and a space: a pipe takes lines of up to PIPE_BUF bytes whole or not at all."""
 
+GAP = 2.0
+"""Seconds between two looks that say that we were not running, and perhaps nobody else of this host (docker pause): four times
+TICK. A child that could not tick is not stuck; it gets BEYOND_GRACE to do so."""
+
 TICK = 0.5
 """Seconds between looks at what no descriptor tells: overdue children, pauses that have ended."""
 
@@ -82,6 +86,7 @@ class Supervisor:
         self._signals = 0
         self._heard = 0  # signals that the handler has seen; `_signals` counts those acted on
         self._broken = ""  # what the last thread died of that did; written by that thread
+        self._looked_at = self._patient_until = time.monotonic()  # for children that hold the interpreter lock
         self._killed = False  # the children were, at `_kill_at`
         self._kill_at: float | None = None
         self._app = app
@@ -148,6 +153,9 @@ class Supervisor:
             else:
                 self._bury(key.data)
         now = time.monotonic()
+        if now - self._looked_at > GAP:
+            self._patient_until = now + BEYOND_GRACE
+        self._looked_at = now
         self._kill_overdue(now)
         self._cut_overdue(now)
         for child in self._places.everybody():
@@ -162,8 +170,9 @@ class Supervisor:
             if self._killed:
                 self._kill_nursery()
             self._killed, self._kill_at = True, now + REAP_TIMEOUT
+        spare = int((self._config.timeout_grace + BEYOND_GRACE) * 1e9)
         for child in self._places.everybody():
-            if self._board.overdue(child.desk, time.monotonic_ns(), int((self._config.timeout_grace + BEYOND_GRACE) * 1e9)):
+            if now > self._patient_until and self._board.overdue(child.desk, int(now * 1e9), spare):
                 self._kill(child, "a job held the interpreter lock beyond its timeout")
             elif child.kill_at is not None and now >= child.kill_at:
                 self._kill(child, "did not stop in time")

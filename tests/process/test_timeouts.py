@@ -1,6 +1,8 @@
 """Jobs that outlast their timeout, in all the ways that Python knows; `SHORT` is their timeout, 0.5 s the grace."""
 
+import os
 import random
+import signal
 import time
 
 import pytest
@@ -175,6 +177,25 @@ def test_a_job_that_holds_the_interpreter_is_killed_with_its_process_and_runs_ag
     assert "died (a job held the interpreter lock beyond its timeout)" in fate.errors[0]["error"]
     assert worker not in supervisor.workers
     assert "out of memory" not in supervisor.said
+
+
+def test_a_host_that_was_frozen_is_not_taken_for_a_job_that_holds_the_interpreter(supervise, jobs):
+    supervisor = supervise(process_ttl=60, timeout_grace=GRACE)
+    (worker,) = supervisor.workers
+    neighbour = jobs.add("patient", seconds=5, max_attempts=1)
+    id_ = jobs.add("hang", how="naps")
+    jobs.wait_until_told("start", times=2)
+
+    for pid in (worker, supervisor.pid):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(SHORT + GRACE + BEYOND_GRACE + 0.3)
+    os.kill(supervisor.pid, signal.SIGCONT)
+    time.sleep(0.8)  # it looks each half second
+    os.kill(worker, signal.SIGCONT)
+
+    assert jobs.wait_for(id_, "retryable").errors[0]["error"] == f"JobTimeout: took longer than {SHORT} s"
+    assert jobs.wait_for(neighbour, "completed").attempt == 1
+    assert "process.killed" not in supervisor.said
 
 
 def test_a_job_without_a_timeout_takes_its_time(supervise, jobs):
