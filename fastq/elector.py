@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from fastq import connecting, db, lease
 from fastq.errors import DatabaseUnavailable
-from fastq.events import emit
+from fastq.events import Seldom, emit
 from fastq.lease import Fence, Watch, boottime
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class Elector:
         self._connection: Connection | None = None
         self._connect_at = 0.0
         self._pause = PAUSE
+        self._seldom = Seldom()
         self._wakeup = threading.Event()
         self._stopping = False
         self._hinted: set[str] = set()  # names to look at; added to by others, emptied by the thread, under the lock
@@ -150,7 +151,8 @@ class Elector:
         self._drop()
 
     def _rest_after(self, error: Exception) -> None:
-        emit("elector.waits", level=logging.WARNING, error=f"{type(error).__name__}: {db.first_line(error)}")
+        if self._seldom.lets(text := f"{type(error).__name__}: {db.first_line(error)}"):
+            emit("elector.waits", level=logging.WARNING, error=text)
         self._drop()
         self._connect_at = boottime() + self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
         self._pause = min(self._pause * 2, LONGEST_PAUSE)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ LOGGER = logging.getLogger("fastq")
 
 MAX_VALUE = 2_000
 """Characters of one value in a line: a guess at what a person still reads. Subscribers and JSON get all of it."""
+
+SAID_AGAIN = 10.0
+"""Seconds until `Seldom` lets the same text through again: a guess at how often a person wants to read that it goes on."""
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -74,6 +78,22 @@ def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
             _subscribers = tuple(other for other in _subscribers if other is not callback)
 
     return unsubscribe
+
+
+class Seldom:
+    """Lets the same text through once in a while: for what fails each time that it is tried. One thread uses it."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._at = 0.0  # monotonic time at which it was let through
+
+    def lets(self, text: str) -> bool:
+        """Tell whether to say this: it is something else than the last time, or that was a while ago."""
+        now = time.monotonic()
+        if text == self._text and now - self._at < SAID_AGAIN:
+            return False
+        self._text, self._at = text, now
+        return True
 
 
 def written(value: object) -> str:

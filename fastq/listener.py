@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from fastq import db
 from fastq.errors import DatabaseUnavailable
-from fastq.events import emit
+from fastq.events import Seldom, emit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -58,6 +58,7 @@ class Listener:
         return [] if connection is None else [connection]
 
     def _run(self) -> None:
+        seldom = Seldom()
         while not self._stopping.is_set():
             try:
                 self._connection = db.session(self._config, self._url, "listener")
@@ -65,8 +66,8 @@ class Listener:
                 self._on_hint("")  # whatever came while nobody listened
                 self._receive(self._connection)
             except (db.Error, DatabaseUnavailable) as error:
-                if not self._stopping.is_set():
-                    emit("listener.waits", level=logging.WARNING, error=db.first_line(error))
+                if not self._stopping.is_set() and seldom.lets(text := db.first_line(error)):
+                    emit("listener.waits", level=logging.WARNING, error=text)
                 self._drop()
                 self._stopping.wait(PAUSE)
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import board, db
 from fastq.errors import DatabaseUnavailable
-from fastq.events import emit
+from fastq.events import Seldom, emit
 from fastq.lease import identity
 from fastq.outcome import error_json
 
@@ -42,8 +42,8 @@ NUMBERS = 64
 SESSION_END_TIMEOUT = 2_000
 """Milliseconds to wait for the sessions of a dead child: a backend notices at its next query or wait."""
 
-PAUSE = 0.2
-"""Seconds between attempts while the database is away."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
+"""Seconds between attempts while the database is away or refuses, doubling: a restarted server is found soon."""
 
 
 class Dead(NamedTuple):
@@ -78,6 +78,7 @@ class Registrar:
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
         self._stopping = False
+        self._registered = False  # a process, ever
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="fastq registrar", daemon=True)
 
@@ -135,6 +136,11 @@ class Registrar:
         self._wakeup.set()
 
     @property
+    def owes(self) -> bool:
+        """Tell whether jobs of dead processes have not been given back yet."""
+        return bool(self._dead)
+
+    @property
     def ended(self) -> bool:
         """Tell whether it has ended; if not, the leader of another host will make the recoveries that are left."""
         return not self._thread.is_alive()
@@ -145,7 +151,7 @@ class Registrar:
         return [] if connection is None else [connection]
 
     def _run(self) -> None:
-        next_beat = 0.0
+        next_beat, pause, seldom = 0.0, FIRST_PAUSE, Seldom()
         while True:
             try:
                 if self._connection is None:
@@ -157,14 +163,20 @@ class Registrar:
                     self._connection.run("process_end", ahead, identity())
                     return
                 self._beat(self._connection)
+                self._registered = True
                 next_beat = time.monotonic() + self._config.beat_interval
                 self._tell_cancelled(self._connection)
                 if self._dead:
                     self._recover_next(self._connection)
+                pause = FIRST_PAUSE
             except (db.Error, DatabaseUnavailable) as error:
-                emit("registrar.waits", level=logging.WARNING, error=db.first_line(error))
+                if seldom.lets(text := db.first_line(error)):
+                    emit("registrar.waits", level=logging.WARNING, error=text)
                 self._drop()
-                time.sleep(PAUSE)
+                if self._stopping and not self._registered and not self._dead:
+                    return  # there is nothing to undo
+                time.sleep(min(pause, FIRST_PAUSE if self._stopping else self._config.beat_interval))
+                pause = min(pause * 2, LONGEST_PAUSE)
                 continue
             if self._dead or self._stopping:
                 continue

@@ -60,6 +60,9 @@ END_TIMEOUT = 5.0
 CANCELS = select.PIPE_BUF // 20 - 1
 """Ids in a line to a child, of 19 digits and a space: a pipe takes lines of up to PIPE_BUF bytes whole or not at all."""
 
+OWED = "the jobs of dead processes are not given back"
+KEPT = "the rows of this host and its leases stay until they run out"
+
 GAP = 2.0
 """Seconds between two looks that say that we were not running, and perhaps nobody else of this host (docker pause): four times
 TICK. A child that could not tick is not stuck; it gets BEYOND_GRACE to do so."""
@@ -261,7 +264,7 @@ class Supervisor:
         while not (threads_ended := self._registrar.ended and self._maintainer.ended) or not self._nursery.ended():
             if time.monotonic() - began > (LAST_WORDS if self._signals > 1 else END_TIMEOUT):
                 if not threads_ended:
-                    self._failure = self._failure or "the database did not answer: the jobs of dead processes are not given back"
+                    self._failure = self._failure or f"the database did not answer: {OWED if self._registrar.owes else KEPT}"
                 self._kill_nursery()
                 break
             self._wait(signal_read, 0.01)

@@ -268,6 +268,18 @@ def test_an_app_that_cannot_be_imported_in_a_worker_process_stops_the_host_with_
     assert "process.boot_failed" in supervisor.said
 
 
+def test_a_host_that_the_database_refused_from_the_start_stops_at_once_and_without_a_reproach(supervise, jobs):
+    jobs.execute("alter sequence fastq.process_number rename to elsewhere")  # as a standby refuses to count
+    supervisor = supervise(ready=False)
+    supervisor.wait_until_it_says("registrar.waits")
+
+    code, took = supervisor.stop()
+
+    assert code == 0
+    assert took < 2.0
+    assert "supervisor.stopped" in supervisor.said
+
+
 def test_an_app_that_cannot_be_imported_at_all_is_refused_at_once(supervise, jobs):
     supervisor = supervise("tests.process.nowhere:registry", ready=False)
 
