@@ -91,7 +91,7 @@ class Completer:
                     self.unwritten += count
                     emit("completions.unwritten", level=logging.ERROR, count=count, error=db.first_line(error))
                     return
-                if db.refused_data(error):
+                if db.row_refused(error):
                     self._bisect(part, error)
                     del parts[0]
                     continue

@@ -355,18 +355,12 @@ def serialization_failed(error: BaseException) -> bool:
     return _state(error) == "40001"
 
 
-def refused_data(error: BaseException) -> bool:
-    """Tell whether Postgres refused a value of the statement for sure: the same statement without that row may pass."""
-    state = _state(error)
-    return state[:2] in {"21", "22", "23"} or state in {"54000", "P0001"}  # the last: a trigger's `raise exception`
-
-
 def row_refused(error: BaseException) -> bool:
     """Tell whether the same statement may pass without one of its rows: unless it is known that no row is at fault."""
     state = _state(error)
     if state == "42501" or undefined_schema(error):  # a privilege, a table: ours for any row, or a trigger's own for some
         return isinstance(error, psycopg.Error) and error.diag.context is not None
-    return bool(state) and state[:2] not in NO_ROWS_FAULT
+    return bool(state) and state[:2] not in NO_ROWS_FAULT and not too_slow(error)
 
 
 def forbidden(error: BaseException) -> bool:

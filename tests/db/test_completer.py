@@ -119,10 +119,10 @@ def test_an_unarchived_job_that_failed_for_good_is_kept_with_its_errors(connecti
     assert archived(connection, job.id)["errors"][0]["error"] == "boom"
 
 
-def test_a_row_that_a_trigger_refuses_for_good_holds_up_no_other_and_stays_ours(database, connection):
-    connection.execute(
-        "create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$"
-    )
+@pytest.mark.parametrize("errcode", ["P0001", "ZA001", "P0002", "P0004", "55000", "38000", "42501", "42P01"])
+def test_a_row_that_a_trigger_refuses_for_good_holds_up_no_other_and_stays_ours(database, connection, errcode):
+    connection.execute(f"""create function refuse() returns trigger language plpgsql as $$ begin
+        raise exception 'not this one' using errcode = '{errcode}'; end $$""")
     connection.execute(
         "create trigger refuse before insert on fastq.job_archive for each row when (new.priority = 2) execute function refuse()"
     )
