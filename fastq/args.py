@@ -18,7 +18,7 @@ come back as its parent. `Args` has no attribute without underscores, because a 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict
 
@@ -26,7 +26,7 @@ import msgspec
 
 from fastq.args_json import ArgsCodec
 from fastq.errors import ArgsError, OptionError, UnknownKind
-from fastq.job import QUEUE, QUEUE_RULE
+from fastq.job import QUEUE, QUEUE_RULE, Tags
 
 A = TypeVar("A")
 C = TypeVar("C", bound="Args")
@@ -45,7 +45,7 @@ class KindOptions(TypedDict, total=False):
     queue: str
     priority: int
     max_attempts: int
-    tags: Sequence[str]
+    tags: Tags
     forbid_unknown_keys: bool
 
 
@@ -60,7 +60,7 @@ class Kind(Generic[A]):
         queue: str | None = None,
         priority: int | None = None,
         max_attempts: int | None = None,
-        tags: Sequence[str] = (),
+        tags: Tags = (),
         forbid_unknown_keys: bool = False,
     ) -> None:
         self.name = check_kind_name(name)

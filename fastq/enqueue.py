@@ -11,14 +11,14 @@ It deliberately compares no time with the local clock: whether a job is due is t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, check_tags, kind_of
 from fastq.args_json import ArgsCodec
 from fastq.errors import ArgsError, OptionError
-from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE
+from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
 
 A = TypeVar("A")
 
@@ -45,7 +45,7 @@ class Options(TypedDict, total=False):
     max_attempts: int | None
     delay: float | timedelta | None
     at: datetime | None
-    tags: Sequence[str]
+    tags: Tags
 
 
 OPTIONS = Options.__optional_keys__

@@ -33,6 +33,10 @@ TICK_TAG = "tick:"  # of a periodic job: its tick in ISO 8601, put there by sql/
 DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks
 
 
+Tags = list[str] | tuple[str, ...] | set[str] | frozenset[str]
+"""What tags are given as; a string is a sequence of strings, too, and never meant."""
+
+
 class State(StrEnum):
     """Name the states of a job as the database does."""
 
@@ -43,6 +47,15 @@ class State(StrEnum):
     COMPLETED = "completed"
     CANCELLED = "cancelled"
     DISCARDED = "discarded"
+
+
+class Named(Protocol):
+    """What a job needs of a Kind (args.py)."""
+
+    @property
+    def name(self) -> str:
+        """Give its name in the database."""
+        ...
 
 
 class JobBatch(Protocol):
@@ -114,15 +127,19 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         *,
         id: int = 1,  # noqa: A002 - the field's name
         attempt: int = 1,
-        kind: str | None = None,
+        kind: "Named | str | None" = None,
         queue: str = DEFAULT_QUEUE,
         priority: int = DEFAULT_PRIORITY,
         max_attempts: int = DEFAULT_MAX_ATTEMPTS,
-        tags: Sequence[str] = (),
+        tags: Tags = (),
         created_at: datetime | None = None,
     ) -> "Job[B]":
-        """Make a job without a database, to test a worker: `SortWorker().work(Job.of(SortArgs(["b", "a"])))`."""
-        name = str(kind or getattr(getattr(type(args), "__fastq_kind__", None), "name", ""))
+        """Make a job without a database, to test a worker: `SortWorker().work(Job.of(SortArgs(["b", "a"])))`.
+
+        `kind` names that of args whose class names none: a Kind, or its name.
+        """
+        of: Named | str | None = kind or getattr(type(args), "__fastq_kind__", None)
+        name = of if isinstance(of, str) else of.name if of is not None else ""
         created = created_at or datetime.now(UTC)
         alone = _Alone(name, queue, priority, max_attempts, tuple(tags), created)
         return Job(id, attempt, args, 0, alone)

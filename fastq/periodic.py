@@ -23,10 +23,11 @@ import msgspec
 from fastq.args import MAX_TAGS, Kind, kind_of
 from fastq.enqueue import Options, Terms, terms_of
 from fastq.errors import FastqError, OptionError, RegistryError
+from fastq.job import Tags
 from fastq.schedule import Cron, Every, Schedule, latest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\-]{0,126}")
@@ -67,7 +68,7 @@ class PeriodicOptions(TypedDict, total=False):
     queue: str | None
     priority: int | None
     max_attempts: int | None
-    tags: Sequence[str]
+    tags: Tags
 
 
 class PeriodicJob:

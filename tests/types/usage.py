@@ -15,6 +15,7 @@ import pydantic
 from fastq import JobDetail, State
 from fastq.args import Args, Kind, kind
 from fastq.client import Client
+from fastq.enqueue import Enqueue
 from fastq.job import Cancel, Job, Snooze
 from fastq.periodic import Backfill
 from fastq.schedule import Cron, Every
@@ -113,6 +114,16 @@ client.enqueue("sort")  # wrong
 client.enqueue(SortArgs(["whale"]), priority="high")  # wrong
 client.enqueue_many([SortArgs(["whale"]), "sort"])  # wrong
 client.enqueue_many([PlainStruct(1)], kind=MAIL)  # wrong
+client.enqueue(SortArgs(["whale"]), tags=("a", "b"))
+client.enqueue(SortArgs(["whale"]), tags={"a"})
+client.enqueue(SortArgs(["whale"]), tags="abc")  # wrong
+Enqueue(SortArgs(["whale"]), tags="abc")  # wrong
+Kind("mail", MailDict, tags="abc")  # wrong
+
+Job.of(MailDict(to="x"), kind=MAIL, tags=["a"])
+Job.of(MailDict(to="x"), kind="mail")
+Job.of(MailDict(to="x"), kind=7)  # wrong
+Job.of(SortArgs(["whale"]), tags="abc")  # wrong
 
 # Periodic
 

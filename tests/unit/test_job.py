@@ -7,7 +7,7 @@ from itertools import repeat
 
 import pytest
 
-from fastq.args import Args
+from fastq.args import Args, Kind
 from fastq.job import Cancel, Job, JobCancelled, JobInterrupt, JobTimeout, Snooze, State
 
 CREATED = datetime(2026, 11, 18, tzinfo=UTC)
@@ -113,3 +113,8 @@ def test_except_exception_in_a_worker_does_not_swallow_an_interrupt(interrupt):
 
 def test_states_are_named_as_in_the_database():
     assert [*State] == ["scheduled", "available", "running", "retryable", "completed", "cancelled", "discarded"]
+
+
+def test_a_job_made_by_hand_takes_a_kind_or_its_name():
+    assert Job.of({}, kind=Kind("mail", dict)).kind == Job.of({}, kind="mail").kind == "mail"
+    assert Job.of({}).kind == ""
