@@ -150,10 +150,7 @@ class Nursery:
 
     def start(self, number: int, place: int, desk: int) -> Child:
         """Fork a worker process and seat it; an OSError or EOFError says that the fork server could not."""
-        control_read, control_write = os.pipe()
-        wake_read, wake_write = os.pipe()
-        for fd in (control_write, wake_write):
-            os.set_blocking(fd, False)
+        control_read, control_write, wake_read, wake_write = _pipes()
         seat = Seat(
             number=number,
             place=place,
@@ -208,6 +205,20 @@ class Nursery:
         if pid is not None and os.waitpid(pid, os.WNOHANG)[0]:
             _server._forkserver_pid = None  # noqa: SLF001 - see _server
         return self.pid is None
+
+
+def _pipes() -> tuple[int, int, int, int]:
+    """Make two pipes that whoever writes never waits for, or none."""
+    first = os.pipe()
+    try:
+        second = os.pipe()
+    except OSError:
+        for fd in first:
+            os.close(fd)
+        raise
+    for _, write in (first, second):
+        os.set_blocking(write, False)
+    return *first, *second
 
 
 _server = forkserver._forkserver  # noqa: SLF001 - for the reason given here

@@ -1,8 +1,10 @@
 """What several tests need: databases by name, and waiting for what happens elsewhere."""
 
 import os
+import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import LiteralString, TypeVar
 from urllib.parse import urlsplit
@@ -35,6 +37,19 @@ def after_renewals(url: str, name: str, times: int) -> None:
             return len(seen) > times
 
         wait_for(renewed, 30.0, f"{times} renewals of {name}")
+
+
+@contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """Leave this process so many file descriptors."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        free = [stack.enter_context(Path(os.devnull).open()).fileno() for _ in range(count + 1)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def process_exists(pid: int) -> bool:

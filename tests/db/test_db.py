@@ -2,12 +2,9 @@
 
 import asyncio
 import os
-import resource
 import threading
 import time
-from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -17,7 +14,7 @@ from fastq import AsyncClient, Client, Config, Kind, connecting, db, term
 from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.migrate import migrate
 from tests.db import jobs
-from tests.helpers import drop_database, execute, url_of
+from tests.helpers import descriptors_left, drop_database, execute, url_of
 from tests.pgbouncer import pgbouncer
 
 DATE = datetime(2126, 2, 3, 4, 5, 6, tzinfo=UTC)
@@ -219,19 +216,6 @@ def test_a_session_of_chores_has_its_own_limit(database):
     assert session.timeout > 1.5
     assert session.execute("show statement_timeout") == [("1500ms",)]
     session.close()
-
-
-@contextmanager
-def descriptors_left(count):
-    """Leave this process so many file descriptors."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with ExitStack() as stack:
-        free = [stack.enter_context(Path(os.devnull).open()).fileno() for _ in range(count + 1)]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("connect", [db.connect, lambda url, role: connecting.session_within(5.0, Config(), url, role)])

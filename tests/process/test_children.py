@@ -8,7 +8,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.helpers import process_exists, wait_for
+from fastq import Config
+from fastq.board import Board
+from fastq.children import Nursery
+from tests.helpers import descriptors_left, process_exists, wait_for
 from tests.process.conftest import title
 
 pytestmark = pytest.mark.process
@@ -84,6 +87,17 @@ def test_each_process_draws_its_own_random_numbers(supervise, jobs):
     assert len({line.pid for line in jobs.told("start")}) == 2
     assert drawn[0] != drawn[1]
     assert supervisor.stop()[0] == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])  # of the four that two pipes take
+def test_a_start_for_which_there_are_too_few_descriptors_keeps_none(count):
+    nursery = Nursery(Config(), "app:registry", None, "postgresql://", Board.make([1], 1, 1))
+    before = {fd.name for fd in Path("/proc/self/fd").iterdir()}
+
+    with descriptors_left(count), pytest.raises(OSError, match="Too many open files"):
+        nursery.start(1, 0, 0)
+
+    assert {fd.name for fd in Path("/proc/self/fd").iterdir()} == before
 
 
 @pytest.mark.slow
