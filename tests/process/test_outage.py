@@ -151,6 +151,7 @@ def test_a_host_can_be_stopped_while_the_server_is_away(own_server, own_host, tw
     took = time.monotonic() - began
 
     assert code == 1  # something could not be told to the database
+    assert not twice or 'supervisor.failed reason="killed by a second signal"' in supervisor.said
     assert took < (1.0 if twice else 18.0)  # 1 s for the job, 1 s to cancel it, completer and registrar 5 s and a pause each
     with embedded.start(own_server.folder):
         wait_for(lambda: answering(jobs.url), 20)
