@@ -255,7 +255,13 @@ def check_url(url: str) -> None:
     try:
         conninfo_to_dict(url)
     except (psycopg.Error, UnicodeError) as error:
-        why = first_line(error).split('"', maxsplit=1)[0].rstrip(": ")  # what libpq quotes may be a part of the password
+        scheme, _, driver = url.partition("://")[0].partition("+")
+        if driver and scheme in ("postgresql", "postgres"):
+            why = f"leave '+{driver}' out, which is SQLAlchemy's"
+        elif (why := first_line(error)).startswith('missing "="'):
+            why = "this begins with no postgresql:// and has no '='"
+        else:
+            why = why.split('"', maxsplit=1)[0].rstrip(": ")  # what libpq quotes may be a part of the password
         raise ConfigError(f"the database's URL: expected postgresql://USER@HOST/NAME, or name=value pairs; {why}") from None
 
 

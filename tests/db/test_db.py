@@ -96,6 +96,22 @@ def test_a_url_that_cannot_be_read_is_told_without_its_password(url):
     assert refused.value.__cause__ is None
 
 
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("postgresql+psycopg://u:secret@h/x", "; leave '+psycopg' out, which is SQLAlchemy's"),
+        ("postgres+asyncpg://h/x", "; leave '+asyncpg' out, which is SQLAlchemy's"),
+        ("mysql://u:secret@h/x", "; this begins with no postgresql:// and has no '='"),
+    ],
+)
+def test_a_url_of_something_else_is_told_what_is_wrong_with_it(url, why):
+    with pytest.raises(ConfigError) as refused:
+        db.check_url(url)
+
+    assert str(refused.value).endswith(why)
+    assert "secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize("pinned", [True, False])
 @pytest.mark.parametrize("url", ["garbage", "postgresql://h/x?sslmoed=require", "postgresql://h/\udcff"])
 def test_a_url_that_cannot_be_read_is_refused_as_a_setting(url, pinned):
