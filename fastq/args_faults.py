@@ -93,6 +93,8 @@ def difference(came: Any, seen: Any, path: str = "", depth: int = 0) -> Fault | 
 def _seen_as(path: str, came: Any, seen: Any) -> Fault:
     types = "" if type(came) is type(seen) else f" ({type(came).__qualname__} and {type(seen).__qualname__})"
     reason = f"a worker would see {_show(seen)} instead of {_show(came)}{types}; declare the type it has, or convert it"
+    if not types and repr(seen) == repr(came):
+        reason = f"a worker would see a value that looks like {_show(came)} and is not equal to it after its way through JSON"
     return Fault(path.removeprefix("."), reason)
 
 

@@ -233,6 +233,15 @@ def test_what_would_not_come_back_is_refused_by_field(shape, value, path, reason
     assert reason in error.reason
 
 
+def test_two_values_that_look_alike_are_not_told_as_two():
+    @dataclass
+    class CostArgs(Args, kind="cost"):
+        cost: Decimal
+
+    with pytest.raises(ArgsError, match=r"'cost': a worker would see a value that looks like Decimal\('NaN'\) and is not equal"):
+        kind_of(CostArgs(Decimal(0))).codec.encode(CostArgs(Decimal("NaN")))
+
+
 @every_shape
 def test_nan_in_an_optional_field_does_not_turn_into_none(shape):
     assert refusal(shape, value=0, limit=math.nan).field == "limit"
