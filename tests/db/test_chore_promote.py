@@ -8,6 +8,7 @@ from fastq.chores.batch import MAX_ASIDE, MAX_BAD
 from fastq.chores.promote import BATCH, IDLE, IDLE_POLLING, LOCKED, NAP, Promote
 from tests.db.jobs import CHANNEL, add, claimed_ids, count, living
 from tests.db.leases import run_out, run_until, site_on
+from tests.helpers import wait_for
 
 DUE, LATER = "2000-01-01", "2100-01-01"
 
@@ -18,6 +19,12 @@ def site(database):
     made = site_on(database)
     yield made
     made.connection.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_rest(monkeypatch):
+    """Let looks follow one another at once, but where a test is about that."""
+    monkeypatch.setattr("fastq.chores.promote.REST", 0.0)
 
 
 def add_waiting(connection, count=1, *, at=DUE, state="scheduled", **columns):
@@ -64,6 +71,29 @@ def test_a_run_is_one_bounded_batch_and_a_nap(site, connection, monkeypatch):
 
     assert [(chore.run(site), available(connection)) for _ in range(3)] == [(NAP, 3), (NAP, 6), (NAP, 7)]
     assert chore.run(site) == IDLE
+
+
+def test_a_look_is_followed_by_a_rest_in_proportion_whoever_wakes_the_chore(site, connection, monkeypatch):
+    monkeypatch.setattr("fastq.chores.promote.REST", 100.0)
+    add_waiting(connection)
+    chore = Promote()
+    began = time.monotonic()
+    chore.run(site)
+    longest = time.monotonic() - began
+    assert available(connection) == 1
+
+    add_waiting(connection)
+    assert 0.0 < chore.run(site) < 100 * longest
+    assert available(connection) == 1
+    wait_for(lambda: chore.run(site) and available(connection) == 2, what="the end of the rest")
+
+
+def test_a_look_that_found_a_batch_or_more_is_followed_by_no_rest(site, connection, monkeypatch):
+    monkeypatch.setattr("fastq.chores.promote.REST", 10_000.0)
+    monkeypatch.setattr("fastq.chores.promote.BATCH", 2)
+    add_waiting(connection, 5)
+
+    assert run_until(Promote(), site, lambda pause: pause == IDLE) == [NAP, NAP, NAP, IDLE]
 
 
 def test_each_queue_gets_its_share_however_long_the_backlog_of_another_is(site, connection, monkeypatch):

@@ -14,7 +14,7 @@ from fastq.lease import Fence, acquire, release
 from tests.db.jobs import add, living, session
 from tests.db.leases import lead, site_on, take_over
 from tests.db.test_periodic import declare, registry_of
-from tests.helpers import execute
+from tests.helpers import execute, wait_for
 
 TTL = 15.0
 DEFAULT = "default"
@@ -227,9 +227,8 @@ def test_in_a_rolling_deploy_an_old_leader_promotes_the_due_jobs_of_a_queue_that
 
     work(connection, 1, "billing", "payments")
     queues.run(site)
-    promote.run(site)
 
-    assert living(connection, new)["state"] == "available"
+    wait_for(lambda: promote.run(site) and living(connection, new)["state"] == "available", what="its promotion")
     assert living(connection, foreign)["state"] == "scheduled"
 
 
