@@ -8,6 +8,8 @@ Sorted ids keep two completers from deadlocking. A batch is written in up to fou
 Postgres refuses because of a value is split until the one row that it is about is found, and that job fails with the reason.
 What the other parts have written is not sent again: it would be told as lost. A lost connection is rebuilt and the part sent
 again: that is safe, because what had been committed before the answer was lost is no longer ours and changes nothing.
+A part is bounded by the bytes that it tells, and halved when the connection is lost over it twice: it may be too much for the
+server, or too slow on its way.
 It deliberately never looks at args, nor at a worker beyond its `archive`.
 """
 
@@ -33,8 +35,19 @@ if TYPE_CHECKING:
     from fastq.db import Connection
     from fastq.lane import Outbox
 
+    Part = tuple[Callable[[list[Job[Any]]], None], list[Job[Any]]]
+
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 """Seconds between attempts to reach the database again: quick after a restart, patient in an outage."""
+
+BYTES = 33_554_432
+"""Bytes of outputs and errors in one part, and one job beyond: the figure of a claim's args. The server takes no more than 1 GB."""
+
+LOSSES = 2
+"""Connections that are lost over a part before it is halved: one is lost whenever the server restarts."""
+
+GROW_AFTER = 60.0
+"""Seconds after which parts that were halved are tried at twice their size: what was slow may have passed. A guess."""
 
 QUIET = 60.0
 """Seconds to sleep at most while nothing comes; only so that a stop is never missed."""
@@ -54,6 +67,8 @@ class Completer:
         self._ending = threading.Event()
         self.unwritten = 0  # completions that could not be written
         self._refused: Job[Any] | None = None  # whose outcome was refused last; the thread's own
+        self._most = config.batch  # jobs in a part
+        self._grow_at = 0.0  # monotonic
         self._config = config
         self._connect = connect
         self._on_completed = on_completed
@@ -80,7 +95,7 @@ class Completer:
 
     def _write(self, jobs: list[Job[Any]]) -> None:
         """Write a batch, however long the database takes to come back; each of its parts is written once."""
-        parts, pause = self._parts(jobs), FIRST_PAUSE
+        parts, pause, losses = self._cut(self._parts(jobs)), FIRST_PAUSE, 0
         while parts:
             write, part = parts[0]
             try:
@@ -95,6 +110,10 @@ class Completer:
                     self._bisect(part, error)
                     del parts[0]
                     continue
+                losses += self.connection is not None  # else it is an attempt at a new one that has failed
+                if losses >= LOSSES and len(part) > 1:
+                    losses, self._most, self._grow_at = 0, len(part) // 2, time.monotonic() + GROW_AFTER
+                    parts = self._cut(parts)
                 emit("completer.waits", level=logging.WARNING, count=count, error=db.first_line(error), pause=pause)
                 self._drop_connection()
                 spread = pause * random.uniform(0.5, 1.0)  # noqa: S311 - spreads processes, keeps no secret
@@ -106,6 +125,14 @@ class Completer:
                 del parts[0]
             else:
                 del parts[0]
+                pause, losses = FIRST_PAUSE, 0
+                self._grow()
+
+    def _grow(self) -> None:
+        """Take twice as much again, some time after it was halved."""
+        if self._most < self._config.batch and time.monotonic() >= self._grow_at:
+            self._most = min(2 * self._most, self._config.batch)
+            self._grow_at = time.monotonic() + GROW_AFTER
 
     def _bisect(self, jobs: list[Job[Any]], error: BaseException) -> None:
         """Write the halves apart; a single job that is refused fails with the reason, and stays ours if that is refused too."""
@@ -122,7 +149,21 @@ class Completer:
         self._refused, job.outcome = job, outcome.failed(job, f"the outcome could not be stored: {db.first_line(error)}")
         self._write(jobs)
 
-    def _parts(self, jobs: list[Job[Any]]) -> list[tuple[Callable[[list[Job[Any]]], None], list[Job[Any]]]]:
+    def _cut(self, parts: list[Part]) -> list[Part]:
+        """Cut parts into pieces that are small enough, by their count and by what is told of their jobs."""
+        pieces: list[Part] = []
+        for write, part in parts:
+            begin, size = 0, 0
+            for at, job in enumerate(part) if write in (self._finish, self._give_back) else ():
+                if size >= BYTES:
+                    pieces.append((write, part[begin:at]))
+                    begin, size = at, 0
+                size += len(_told(job.outcome))
+            pieces.append((write, part[begin:]))
+        most = self._most
+        return [(write, piece[at : at + most]) for write, piece in pieces for at in range(0, len(piece), most)]
+
+    def _parts(self, jobs: list[Job[Any]]) -> list[Part]:
         """Sort a batch by the statements that write it; each is a commit of its own, so what one has written stays written."""
         archived: list[Job[Any]] = []
         deleted: list[Job[Any]] = []
@@ -212,6 +253,11 @@ def _delay_of(result: object) -> float:
     if isinstance(result, Snooze):
         return result.seconds
     return (result.delay or 0.0) if isinstance(result, Failed | Release) else 0.0
+
+
+def _told(result: object) -> str:
+    """Return what is written of an outcome, or near enough to know its size."""
+    return result.json if isinstance(result, Output) else _error_of(result) or ""
 
 
 def _error_of(result: object) -> str | None:

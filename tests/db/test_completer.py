@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fastq import db, events
+from fastq import completer, db, events
 from fastq.args import Args
 from fastq.claimed import Claimed
 from fastq.codec import decode
@@ -51,11 +51,11 @@ def complete(database):
 
     def run(jobs, **settings):
         told = []
-        completer = Completer(Config(**settings), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
+        writer = Completer(Config(**settings), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
         unsubscribe = events.subscribe(told.append)
-        completer._write(jobs)
+        writer._write(jobs)
         unsubscribe()
-        completer._drop_connection()
+        writer._drop_connection()
         return [event.name for event in told]
 
     return run
@@ -128,11 +128,39 @@ def test_a_row_that_a_trigger_refuses_for_good_holds_up_no_other_and_stays_ours(
     )
     add(connection, kind="kept", priority=2, max_attempts=1)
     jobs = claimed(connection, "kept", "kept")
-    completer = Completer(Config(), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
-    completer._write(jobs)
-    completer._drop_connection()
+    writer = Completer(Config(), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
+    writer._write(jobs)
+    writer._drop_connection()
 
     assert [job.priority for job in jobs] == [2, 1, 1]
-    assert completer.unwritten == 1
+    assert writer.unwritten == 1
     assert [archived(connection, job.id)["state"] for job in jobs[1:]] == ["completed", "completed"]
     assert living(connection, jobs[0].id)["state"] == "running"
+
+
+def watch_archive(connection, action):
+    """Have something done after each statement that archives; it knows `rows`."""
+    connection.execute(f"""create function watch() returns trigger language plpgsql as $$ declare rows int; begin
+        rows := (select count(*) from archived); {action}; return null; end $$""")
+    connection.execute("""create trigger watch after insert on fastq.job_archive referencing new table as archived
+        for each statement execute function watch()""")
+
+
+def test_a_part_is_bounded_by_the_bytes_that_it_tells(connection, complete, monkeypatch):
+    monkeypatch.setattr(completer, "BYTES", 1_000)
+    connection.execute("create table public.sizes (rows int)")
+    watch_archive(connection, "insert into public.sizes values (rows)")
+    jobs = claimed(connection, *["kept"] * 10)
+    for job in jobs:
+        job.outcome = Output('"' + "x" * 400 + '"')
+
+    assert complete(jobs) == []
+    assert connection.execute("select rows from public.sizes") == [(3,), (3,), (3,), (1,)]
+
+
+def test_a_part_over_which_the_connection_is_lost_twice_is_halved(connection, complete):
+    watch_archive(connection, "if rows > 3 then perform pg_terminate_backend(pg_backend_pid()); end if")
+    jobs = claimed(connection, *["kept"] * 10)
+
+    assert complete(jobs) == ["completer.waits"] * 4
+    assert count(connection, "job_archive") == 10
