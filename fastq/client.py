@@ -152,7 +152,10 @@ class Client:
         return None
 
     def close(self) -> None:
-        """Send what wake-ups wait and close the connections; whoever enqueues afterwards opens new ones."""
+        """Send what wake-ups wait and close the connections.
+
+        That is no end: whoever enqueues with it afterwards opens new ones, and is to call `close` again.
+        """
         here = self._sessions.pop(os.getpid(), None)
         if here is not None:
             here.close()

@@ -115,7 +115,10 @@ class AsyncClient:
         return None
 
     async def aclose(self) -> None:
-        """Send what wake-ups wait and close the connections; whoever enqueues afterwards opens new ones."""
+        """Send what wake-ups wait and close the connections.
+
+        That is no end: whoever enqueues with it afterwards opens new ones, and is to call `aclose` again.
+        """
         here = self._sessions.pop(os.getpid(), None)
         if here is not None and here.loop is asyncio.get_running_loop():
             await here.aclose()
