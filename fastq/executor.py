@@ -8,6 +8,9 @@ An exception that the watchdog throws into the thread (a timeout, a cancellation
 aims first (`aimed = job`), looks again whether the job still is current, and only then throws; this side clears `current`
 first and looks at `aimed` then. One of the two sees the other, so after a job that was aimed at, the thread waits in
 `_absorb` until the exception has arrived or was withdrawn.
+
+Code of the user's runs after `work`, too (`retry_delay`, the text of an exception, a subscriber): nothing is thrown into that,
+but `settling` shows it, and it is given up like any other if it does not end.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ class Executor:
         self.lane = lane
         self.slot = slot
         self.current: Job[Any] | None = None  # written by the thread, read by the watchdog
+        self.settling: Job[Any] | None = None  # the same, while code of the user's tells what its `work` came to
         self.aimed: Job[Any] | None = None  # written by the watchdog; the job that an exception is on its way for
         self.thrown = False  # written by the watchdog: the exception for `aimed` has been set off
         self.abandoned = False  # written by the watchdog: it is about to give the job up ...
@@ -81,7 +85,9 @@ class Executor:
             if forks.forked:
                 forks.leave(error)
             if error is not None or value is not None:
+                self.settling = job
                 job.outcome = settle(job, None if error is not None else value, error, leaving=self.leaving)
+                self.settling = None
                 error = value = None  # a traceback keeps the frames of `work` and all they hold alive
             if self.abandoned and self._was_given_up():
                 return

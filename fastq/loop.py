@@ -43,6 +43,7 @@ class LoopSlot:
         self.lane = lane
         self.slot = slot
         self.current: Job[Any] | None = None  # written by the loop, read by the watchdog
+        self.settling: Job[Any] | None = None  # the same, while code of the user's tells what its `work` came to
         self.aimed: Job[Any] | None = None  # written by the loop: the job that was told to end
         self.reason: type[BaseException] = JobTimeout
         self.abandoned = False  # written by the watchdog: it is about to give the job up ...
@@ -115,7 +116,9 @@ class Loop:
                 forks.leave(error)
             slot.current = None
             if error is not None or value is not None:
+                slot.settling = job
                 job.outcome = settle(job, value, error, leaving=slot.leaving)
+                slot.settling = None
             value = error = None
             while slot.abandoned and not slot.given_up:  # as long as one call of the watchdog takes
                 with suppress(asyncio.CancelledError):  # the job's own, behind its end

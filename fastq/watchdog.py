@@ -12,6 +12,7 @@ most and no executor ever reads a clock. Then, in this order:
     + grace + 2 s     nobody ticked any more (a C call holds the interpreter lock): the supervisor reads the time
                       from the desk and kills the process.
 
+What runs after `work` to tell what it came to (`retry_delay`) has the same time once more, and is given up uninterrupted.
 A job that somebody has cancelled, or that the process will not wait for any longer, is told and interrupted at once.
 """
 
@@ -49,14 +50,17 @@ class Watched:
     def __init__(self, slot: Executor | LoopSlot) -> None:
         self.slot = slot
         self.job: Job[Any] | None = None
-        self.since = 0.0  # monotonic time at which the job was first seen
+        self.settling = False  # its `work` has ended, and code of the user's tells what it came to
+        self.since = 0.0  # monotonic time at which the job was first seen so
         self.overdue = False  # its timeout has come, and it was told
         self.throw_at: float | None = None  # monotonic time at which it is interrupted
 
-    def see(self, job: Job[Any], now: float) -> None:
-        """Begin anew unless it is the job that we know."""
-        if self.job is not job:
-            self.job, self.since, self.overdue, self.throw_at = job, now, False, None
+    def see(self, now: float) -> Job[Any] | None:
+        """Look at the slot; begin anew unless its job is the one that we know, as we know it. Return the job."""
+        job, settling = _occupant(self.slot)
+        if self.job is not job or self.settling is not settling:
+            self.job, self.settling, self.since, self.overdue, self.throw_at = job, settling, now, False, None
+        return job
 
 
 class Watchdog:
@@ -79,27 +83,26 @@ class Watchdog:
                 connection.cut()
         ends = []
         for watched in self._watched:
-            job = watched.slot.current
+            job = watched.see(now)
             if job is not None:
                 ends.append(self._look(watched, job, now))
         return min((end for end in ends if end is not None), default=None)
 
     def _look(self, watched: Watched, job: Job[Any], now: float) -> float | None:
         """Act on a slot's job if it is time; return the time by which we must have looked again, None if it does not matter."""
-        watched.see(job, now)
         slot, timeout = watched.slot, job.batch.worker.timeout
         if timeout is not None and now >= watched.since + timeout and not watched.overdue:
             job.cancelled = True
             watched.since, watched.overdue = now - timeout, True  # the grace begins when it was told
             watched.throw_at = now + (POLITE_SHARE * self._grace if isinstance(slot, Executor) else 0.0)
-        if watched.throw_at is not None and now >= watched.throw_at:
+        if watched.throw_at is not None and now >= watched.throw_at and not watched.settling:
             watched.throw_at = None
             self.throw(slot, job, JobTimeout, f"took longer than {timeout:g} s")
         if timeout is None:
             return None
         limit = watched.since + timeout + self._grace
         if watched.overdue and now >= limit and not slot.abandoned:
-            self._give_up(slot, job, timeout)
+            self._give_up(watched, job, timeout)
         return None if slot.abandoned else limit + BEYOND_GRACE
 
     def executing(self) -> int:
@@ -126,7 +129,7 @@ class Watchdog:
 
     def held(self) -> list[Job[Any]]:
         """Return the jobs that are still executing and have not been given up."""
-        found = ((watched.slot.current, watched.slot.abandoned) for watched in self._watched)
+        found = ((_occupant(watched.slot)[0], watched.slot.abandoned) for watched in self._watched)
         return [job for job, abandoned in found if job is not None and not abandoned]
 
     def throw(self, slot: Executor | LoopSlot, job: Job[Any], reason: type[BaseException], message: str) -> None:
@@ -146,9 +149,10 @@ class Watchdog:
         else:
             slot.aimed = None
 
-    def _give_up(self, slot: Executor | LoopSlot, job: Job[Any], timeout: float | None) -> None:
+    def _give_up(self, watched: Watched, job: Job[Any], timeout: float) -> None:
+        slot = watched.slot
         slot.abandoned = True
-        if slot.current is not job:  # it ended at this very moment, and its executor, if it saw this, waits for our decision
+        if _occupant(slot) != (job, watched.settling):  # it ended just now; its executor, if it saw this, waits for our decision
             slot.abandoned = False
             return
         emit(
@@ -161,13 +165,20 @@ class Watchdog:
             grace=self._grace,
         )
         twin = Job(job.id, job.attempt, job.args, job.row, job.batch)
-        twin.outcome = outcome.failed(
-            twin, f"JobTimeout: took longer than {timeout or 0:g} s and did not end within {self._grace:g} s of being told to"
-        )
+        told = f"and did not end within {self._grace:g} s of being told to"
+        if watched.settling:
+            told = "to tell what it came to (retry_delay, an error's text, a subscriber), and is not interrupted there"
+        twin.outcome = outcome.failed(twin, f"JobTimeout: took longer than {timeout:g} s {told}")
         slot.given_up = True
         self.given_up += 1
         self._outbox.append(twin)
         self._outbox.wake()
+
+
+def _occupant(slot: Executor | LoopSlot) -> tuple[Job[Any] | None, bool]:
+    """Return the job that a slot executes or settles, and whether it is the latter."""
+    job = slot.current
+    return (job, False) if job is not None else ((settling := slot.settling), settling is not None)
 
 
 def _saying(message: str) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastq import Args, Job, Registry, Worker
-from tests.process.jobs import AsyncNapWorker, NapWorker, PatientWorker, tell
+from tests.process.jobs import SHORT, AsyncNapWorker, NapWorker, PatientWorker, tell
 
 registry = Registry()
 for worker in (NapWorker, AsyncNapWorker, PatientWorker):
@@ -47,6 +47,39 @@ class OnLoopWorker(Worker[OnLoop]):
             asyncio.get_running_loop().stop()
             await asyncio.sleep(0.01)
         tell(job, "end")
+
+
+@dataclass
+class Undecided(Args, kind="undecided"):
+    """Fails, and cannot say when to try again."""
+
+
+@registry.register
+class UndecidedWorker(Worker[Undecided]):
+    timeout = SHORT
+
+    def work(self, job: Job[Undecided]) -> None:
+        tell(job, "start")
+        raise ValueError
+
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
+        time.sleep(60)  # asks a service that does not answer
+        return 0.0
+
+
+@dataclass
+class AsyncUndecided(Args, kind="async_undecided"):
+    """The same on the loop."""
+
+
+@registry.register
+class AsyncUndecidedWorker(Worker[AsyncUndecided]):
+    timeout = SHORT
+    retry_delay = UndecidedWorker.retry_delay
+
+    async def work(self, job: Job[AsyncUndecided]) -> None:
+        tell(job, "start")
+        raise ValueError
 
 
 def fork(job, how):

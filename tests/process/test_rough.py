@@ -71,3 +71,27 @@ def test_args_that_end_the_program_while_they_are_read_cost_their_job_an_attempt
     assert [fate.state for fate in fates] == ["completed", "discarded", "completed"]
     assert fates[1].errors[0]["error"].endswith("raised SystemExit: bad args")
     assert supervisor.workers == [worker]
+
+
+@pytest.mark.parametrize("kind", ["undecided", "async_undecided"])
+def test_a_policy_that_does_not_answer_is_given_up_as_a_job_is(supervise, jobs, kind):
+    supervisor = supervise(APP, queues="default=1")
+
+    undecided = jobs.add(kind)
+    error = jobs.wait_for(undecided, "retryable", timeout=5).errors[0]["error"]
+
+    assert error.startswith("JobTimeout: took longer than 0.4 s to tell what it came to")
+    assert jobs.wait_for(jobs.add("nap"), "completed").attempt == 1
+    assert "warning process.recycles" in supervisor.said
+    assert supervisor.stop()[0] == 0, supervisor.said
+
+
+def test_a_policy_that_does_not_answer_holds_up_no_stop(supervise, jobs):
+    supervisor = supervise(APP, queues="default=1", shutdown_timeout=0.1, timeout_grace=30)
+    undecided = jobs.add("undecided")
+    jobs.wait_until_told("start", undecided)
+    supervisor.wait_until_it_says("job.failed")
+
+    assert supervisor.stop()[0] == 0, supervisor.said
+    fate = jobs.fate(undecided)
+    assert (fate.state, fate.attempt, fate.crashes) == ("available", 0, 0)
