@@ -110,7 +110,7 @@ def test_a_job_of_a_kind_that_nobody_works_tells_why_it_waits(on_database, datab
         wait_for(lambda: execute(database, "select state::text from fastq.job") == [("scheduled",)])
         assert program.stop() == 0
 
-    why = "put off: its process had no worker for kind 'nota', or its worker snoozed it"
+    why = "put off: no worker for kind 'nota', or snoozed by it"
     assert f"\nwaits     {why}\n" in on_database("jobs", "show", 1)
     assert why in on_database("jobs", "list")
 
