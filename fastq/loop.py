@@ -57,6 +57,8 @@ class Loop:
 
     def __init__(self, lanes: list[Lane], outbox: Outbox) -> None:
         self.slots = [LoopSlot(lane, slot) for lane in lanes for slot in range(lane.concurrency)]
+        self.answered = True  # written by the watchdog's thread when it asks, and by the loop when it comes to that
+        self.given_up = False  # written by the watchdog: it did not answer in time
         self._outbox = outbox
         self._loop = asyncio.new_event_loop()
         self._free = {id(lane): [slot for slot in self.slots if slot.lane is lane] for lane in lanes}
@@ -164,6 +166,16 @@ class Loop:
             slot.aimed, slot.reason = job, reason
             slot.task.cancel(message)
 
+    def ask(self) -> None:
+        """Have `answered` become true when the loop comes to it; called from the watchdog's thread."""
+        self.answered = False
+        self._loop.call_soon_threadsafe(self._answer)
+
+    def _answer(self) -> None:
+        self.answered = True
+
     def working(self) -> bool:
         """Tell whether a slot may still put something into the outbox."""
-        return any(slot.task is not None and not slot.task.done() and not slot.abandoned for slot in self.slots)
+        return not self.given_up and any(
+            slot.task is not None and not slot.task.done() and not slot.abandoned for slot in self.slots
+        )

@@ -72,6 +72,7 @@ class Watchdog:
         self._loop = loop
         self._outbox = outbox
         self._grace = grace
+        self._asked_at: float | None = None  # monotonic time at which the loop was asked whether it still runs
 
     def tick(self, connections: list[Connection]) -> float | None:
         """Act on what is overdue; return the monotonic time by which the next tick must have come, None if it does not matter."""
@@ -86,6 +87,7 @@ class Watchdog:
             job = watched.see(now)
             if job is not None:
                 ends.append(self._look(watched, job, now))
+        self._look_at_loop(now)
         return min((end for end in ends if end is not None), default=None)
 
     def _look(self, watched: Watched, job: Job[Any], now: float) -> float | None:
@@ -104,6 +106,29 @@ class Watchdog:
         if watched.overdue and now >= limit and not slot.abandoned:
             self._give_up(watched, job, timeout)
         return None if slot.abandoned else limit + BEYOND_GRACE
+
+    def _look_at_loop(self, now: float) -> None:
+        """Give the loop up if it does not answer: a coroutine that was given up may hold up others, whose timeouts are far."""
+        loop = self._loop
+        if loop is None or self._asked_at is None:
+            return
+        if loop.answered:
+            self._asked_at = None
+        elif now >= self._asked_at + self._grace:
+            self._asked_at = None
+            self._hand_back_all(loop)
+
+    def _hand_back_all(self, loop: Loop) -> None:
+        """Hand back what executes on the loop, uncharged: it may never go on, and by a successor it is done."""
+        loop.given_up = True
+        count = 0
+        for slot in loop.slots:
+            job, settling = _occupant(slot)
+            if job is not None and not slot.abandoned and _abandon(slot, job, settling=settling):
+                self._tell_for(slot, job, outcome.Release())
+                self.throw(slot, job, JobCancelled, "another job blocked the event loop")  # should the loop run on after all
+                count += 1
+        emit("loop.given_up", level=logging.WARNING, handed_back=count, grace=self._grace)
 
     def executing(self) -> int:
         """Count the jobs that are executing now and not given up."""
@@ -151,9 +176,7 @@ class Watchdog:
 
     def _give_up(self, watched: Watched, job: Job[Any], timeout: float) -> None:
         slot = watched.slot
-        slot.abandoned = True
-        if _occupant(slot) != (job, watched.settling):  # it ended just now; its executor, if it saw this, waits for our decision
-            slot.abandoned = False
+        if not _abandon(slot, job, settling=watched.settling):
             return
         emit(
             "job.given_up",
@@ -164,15 +187,31 @@ class Watchdog:
             timeout=timeout,
             grace=self._grace,
         )
-        twin = Job(job.id, job.attempt, job.args, job.row, job.batch)
         told = f"and did not end within {self._grace:g} s of being told to"
         if watched.settling:
             told = "to tell what it came to (retry_delay, an error's text, a subscriber), and is not interrupted there"
-        twin.outcome = outcome.failed(twin, f"JobTimeout: took longer than {timeout:g} s {told}")
-        slot.given_up = True
+        self._tell_for(slot, job, outcome.failed(job, f"JobTimeout: took longer than {timeout:g} s {told}"))
         self.given_up += 1
+        if not isinstance(slot, Executor) and self._loop is not None and self._asked_at is None:
+            self._asked_at = time.monotonic()
+            self._loop.ask()
+
+    def _tell_for(self, slot: Executor | LoopSlot, job: Job[Any], result: object) -> None:
+        """Tell the completer what became of a job whose slot was abandoned: by a twin, as its own may still be written to."""
+        twin = Job(job.id, job.attempt, job.args, job.row, job.batch)
+        twin.outcome = result
+        slot.given_up = True
         self._outbox.append(twin)
         self._outbox.wake()
+
+
+def _abandon(slot: Executor | LoopSlot, job: Job[Any], *, settling: bool) -> bool:
+    """Take the telling of a job's end from its slot; False if it has ended just now: the slot, if it saw this, waits for us."""
+    slot.abandoned = True
+    if _occupant(slot) == (job, settling):
+        return True
+    slot.abandoned = False
+    return False
 
 
 def _occupant(slot: Executor | LoopSlot) -> tuple[Job[Any] | None, bool]:

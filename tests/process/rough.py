@@ -32,7 +32,7 @@ class OnLoop(Args, kind="on_loop"):
 class OnLoopWorker(Worker[OnLoop]):
     """Does to the loop what only its owner should."""
 
-    timeout = 2.0
+    timeout = 1.0
     max_attempts = 1
 
     async def work(self, job: Job[OnLoop]) -> None:
@@ -46,6 +46,8 @@ class OnLoopWorker(Worker[OnLoop]):
         elif what == "stop":
             asyncio.get_running_loop().stop()
             await asyncio.sleep(0.01)
+        elif what == "block":
+            time.sleep(60)  # noqa: ASYNC251 - that is what it is about
         tell(job, "end")
 
 

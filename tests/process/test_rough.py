@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.helpers import wait_for
+
 pytestmark = pytest.mark.process
 
 APP = "tests.process.rough:registry"
@@ -24,6 +26,27 @@ def test_what_a_job_does_to_the_event_loop_ends_no_other_job(supervise, jobs):
         assert reason in supervisor.said
     assert supervisor.workers == [worker]
     assert supervisor.stop()[0] == 0
+
+
+def test_jobs_beside_one_that_blocks_the_event_loop_are_handed_back_and_run_elsewhere(supervise, jobs):
+    supervisor = supervise(APP, queues="default=8")
+    (worker,) = supervisor.workers
+    neighbours = jobs.add_all("async_nap", [{"seconds": 1.5}] * 2)
+    jobs.wait_until_told("start", times=2)
+
+    blocking = jobs.add("on_loop", what="block", max_attempts=1)
+    behind = jobs.add("async_nap")  # it may be in the inbox of the loop
+
+    for id_ in [*neighbours, behind]:
+        fate = jobs.wait_for(id_, "completed", timeout=12)
+        assert (fate.attempt, fate.crashes, fate.errors) == (1, 0, [])
+        last = jobs.told("start", id_)[-1]
+        assert last.pid != worker
+    assert jobs.wait_for(blocking, "discarded").attempt == 1
+    assert [len(jobs.told("start", id_)) for id_ in neighbours] == [2, 2]
+    assert "loop.given_up handed_back=2" in supervisor.said
+    wait_for(lambda: worker not in supervisor.workers, 5, "the end of the process, which has nothing to wait for")
+    assert "process.died" not in supervisor.said
 
 
 def test_what_a_job_forks_ends_with_its_part_of_work_and_runs_no_other_job(supervise, jobs):
