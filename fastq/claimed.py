@@ -80,6 +80,10 @@ class Claimed:
         """Return the args of each job as JSON."""
         return self.args.split(b"," + SEPARATOR)
 
+    def forget_args(self) -> None:
+        """Let go of what has been decoded: a job that runs for hours keeps its claim, but needs no neighbour's args."""
+        self.args = self._kinds = b""
+
     def split_kinds(self) -> list[bytes]:
         """Return the kind of each job."""
         return self._kinds.split(SEPARATOR)

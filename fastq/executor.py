@@ -57,6 +57,7 @@ class Executor:
             try:
                 job = popleft()
             except IndexError:
+                job = batch = None  # they would keep the last job's args and claim for as long as it rests
                 self.lane.rest(self._gate)
                 continue
             if job is REFILL:

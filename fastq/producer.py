@@ -228,6 +228,7 @@ class Producer:
     def _decode(self, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
         """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""
         jobs, bad, unknown = decode(claimed, self._workers)
+        claimed.forget_args()
         for job in bad:
             error: Any = job.outcome
             error.position = None  # its row in our claim; to whoever reads this the job's id says which

@@ -1,5 +1,7 @@
 """Jobs that are rough with their process cost themselves an attempt, and their neighbours nothing."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.helpers import wait_for
@@ -118,3 +120,25 @@ def test_a_policy_that_does_not_answer_holds_up_no_stop(supervise, jobs):
     assert supervisor.stop()[0] == 0, supervisor.said
     fate = jobs.fate(undecided)
     assert (fate.state, fate.attempt, fate.crashes) == ("available", 0, 0)
+
+
+def test_a_job_that_takes_its_time_keeps_no_args_of_those_it_was_claimed_with(supervise, jobs):
+    supervisor = supervise(APP, queues="default=8", prefetch=10)
+    (worker,) = supervisor.workers
+    jobs.add_all("nap", [{"seconds": 0.001}] * 300)  # a pace: it claims ahead
+    jobs.wait_until_told("end", times=300)
+    before = resident(worker)
+
+    words = ["x" * 250_000]
+    for wave in range(1, 6):  # of 10 MB each
+        ids = jobs.add_all("patient", [{"seconds": 60}], wake=False) + jobs.add_all("nap", [{"words": words}] * 40)
+        jobs.wait_until_told("end", times=300 + 40 * wave)
+        jobs.wait_until_told("start", ids[0])
+
+    wait_for(lambda: resident(worker) < before + 25, 5, f"less memory than {resident(worker)} MB, {before} at the beginning")
+
+
+def resident(pid):
+    """Return the memory of a process in MB."""
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) // 1024

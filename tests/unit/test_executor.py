@@ -1,0 +1,73 @@
+"""What a thread does between jobs: no job and no claim is kept alive by who has nothing to do."""
+
+import gc
+import weakref
+from dataclasses import dataclass
+
+import pytest
+
+from fastq.args import Args
+from fastq.board import Board
+from fastq.claimed import KindBatch
+from fastq.codec import decode
+from fastq.executor import Executor
+from fastq.lane import Lane, Outbox
+from fastq.watchdog import Watchdog
+from fastq.worker import Registry, Worker
+from tests.codec.claims import claimed
+from tests.helpers import wait_for
+
+registry = Registry()
+
+
+@dataclass
+class LargeArgs(Args, kind="large"):
+    text: str
+
+
+@registry.register
+class LargeWorker(Worker[LargeArgs]):
+    def work(self, job):
+        if job.args.text == "raise":
+            raise ValueError(job)
+
+
+@pytest.fixture
+def lane():
+    return Lane(Board.make([1], 1, 1).lane(0, 0, 0), 1, lambda: None)
+
+
+@pytest.mark.parametrize("text", ["return", "raise"])
+def test_an_executor_that_rests_keeps_neither_job_nor_claim(lane, text):
+    outbox = Outbox()
+    executor = Executor(lane, 0, outbox)
+    watchdog = Watchdog([executor], None, outbox, 1.0)
+    executor.thread.start()
+    claim = claimed([("large", b'{"text":"%s"}' % text.encode())])
+    jobs = decode(claim, registry.workers)[0]
+    args = weakref.ref(jobs[0].args)
+
+    lane.put(jobs, 0)
+    wait_for(lambda: outbox.jobs and lane.resting, 5.0, "the executor to rest")
+    watchdog.tick([])
+    outbox.jobs.clear()
+    del jobs
+
+    assert args() is None
+    assert not any(isinstance(one, KindBatch) for one in gc.get_referrers(claim))
+    lane.stop(1)
+    executor.thread.join()
+
+
+def test_a_watchdog_forgets_a_job_that_has_ended(lane):
+    outbox = Outbox()
+    executor = Executor(lane, 0, outbox)
+    watchdog = Watchdog([executor], None, outbox, 1.0)
+    executor.current = decode(claimed([("large", b'{"text":""}')]), registry.workers)[0][0]
+    args = weakref.ref(executor.current.args)
+    watchdog.tick([])
+
+    executor.current = None
+    watchdog.tick([])
+
+    assert args() is None
