@@ -14,6 +14,7 @@ from fastq.cli.database import Database, found
 from fastq.cli.output import note, plural, table
 from fastq.cli.version import program_version
 from fastq.config import unknown_variables
+from fastq.errors import ConfigError
 from fastq.events import emit
 from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
 from fastq.migrate import current_version, migrate
@@ -61,8 +62,10 @@ def main(options: argparse.Namespace) -> int:
             _introduce(options.target, config, registry, database, connection)
         finally:
             connection.close()
-        from fastq.supervisor import Supervisor  # noqa: PLC0415 - not before the errors above had their chance
-
+        try:
+            from fastq.supervisor import Supervisor  # noqa: PLC0415 - not before the errors above had their chance
+        except FileNotFoundError as error:  # multiprocess looks for one when it is imported
+            raise ConfigError(f"the fork server needs a folder for its socket: set TMPDIR to one ({error.strerror})") from error
         declared = periodic_store.declared(registry)
         return Supervisor(config, options.target, database.url, options.app_dir, declared).run()
 
