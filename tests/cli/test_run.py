@@ -116,7 +116,9 @@ def test_a_job_of_a_kind_that_nobody_works_tells_why_it_waits(on_database, datab
 
 
 def test_run_without_a_folder_for_temporary_files_says_what_to_set(database, folder):
-    without = "import tempfile; tempfile._candidate_tempdir_list = lambda: ['/x']; import sys, fastq.cli; sys.exit(fastq.cli.main())"
+    without = (
+        "import tempfile; tempfile._candidate_tempdir_list = lambda: ['/x']; import sys, fastq.cli; sys.exit(fastq.cli.main())"
+    )
 
     with started(folder, sys.executable, "-c", without, "run", "app:registry", FASTQ_DATABASE_URL=database) as program:
         assert program.process.wait(30) == 2
