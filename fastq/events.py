@@ -5,7 +5,8 @@ Names are `thing.verb` in the past tense (`job.failed`, `process.died`); fields 
 
 Invariants:
 - An event costs next to nothing when its level is not logged and nobody subscribed: the line is written on demand.
-- The line is one line, whatever the fields hold: what could forge a line or drive a terminal is escaped.
+- The line is one line, whatever the fields hold: what could forge a line or drive a terminal is escaped. A field `traceback` is
+  left out there: `below` writes it, each of its lines indented and escaped.
 - A subscriber that raises is logged and does not disturb whoever emitted.
 
 It deliberately does not configure logging (that is log.py) and keeps no history.
@@ -30,6 +31,9 @@ MAX_VALUE = 2_000
 SAID_AGAIN = 10.0
 """Seconds until `Seldom` lets the same text through again: a guess at how often a person wants to read that it goes on."""
 
+TRACEBACK = "traceback"
+"""The field that takes more than a line."""
+
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -43,7 +47,12 @@ class Event:
 
     def __str__(self) -> str:
         """Write `name key=value ...`, the values quoted and escaped where they need it; a field of None is left out."""
-        return " ".join([self.name, *(f"{key}={written(value)}" for key, value in self.fields.items() if value is not None)])
+        fields = ((key, value) for key, value in self.fields.items() if value is not None and key != TRACEBACK)
+        return " ".join([self.name, *(f"{key}={written(value)}" for key, value in fields)])
+
+    def below(self) -> str:
+        """Write the traceback, if there is one, on lines of its own below the first: none of them can be taken for an event's."""
+        return "".join([f"\n    {escaped(line)}" for line in str(self.fields.get(TRACEBACK) or "").splitlines()])
 
 
 _subscribers: tuple[Callable[[Event], object], ...] = ()  # replaced as a whole under the lock, read without it

@@ -140,12 +140,14 @@ def _settled(job: Job[Any], value: object, error: BaseException | None, leaving:
             if problem:
                 emit("output.dropped", level=logging.WARNING, id=job.id, kind=job.kind, reason=problem)
             return result
+    told, trace = outcome.told(error), outcome.trace_of(error)
     emit(
         "job.failed",
         level=logging.WARNING,
         id=job.id,
         kind=job.kind,
         attempt=job.attempt,
-        error=outcome.told(error),
+        error=told,
+        traceback=outcome.capped(trace),
     )
-    return outcome.of_error(job, error)
+    return outcome.failed(job, told, trace=trace, cause=error)

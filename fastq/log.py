@@ -4,7 +4,8 @@ Called by the supervisor and by each process once the application is imported, b
 itself comes first: a `fastq` logger that has handlers stays as it is, and the root logger is touched only when it has
 none (then the application's own records come out in the same form).
 
-Invariant: one record of ours is one line and one write, so that the lines of several processes do not mix.
+Invariant: one record of ours is one write, and one line but for a traceback (indented, for people; a field of the object, for
+machines), so that the lines of several processes do not mix.
 It deliberately knows no files and no rotation: whoever runs the supervisor has them.
 """
 
@@ -35,6 +36,8 @@ class TextFormatter(logging.Formatter):
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         source = "" if record.name == LOGGER.name else f"{record.name}: "
         line = f"{clock}.{int(record.msecs):03d} {record.levelname.lower():7s} {source}{record.getMessage()}"
+        if isinstance(record.msg, Event):
+            line += record.msg.below()
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

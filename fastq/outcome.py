@@ -94,14 +94,14 @@ def unrun(value: object) -> TypeError | None:
     )
 
 
-def of_error(job: Job[Any], error: BaseException) -> Failed:
-    """Return the outcome of an exception; the worker says how long to wait."""
+def trace_of(error: BaseException) -> str:
+    """Return the traceback of an exception of the user's, from its `work` on."""
     frames = _without_ours(error)
     try:
         trace = "".join(traceback.format_exception(type(error), error, frames))
     except BaseException as another:  # noqa: BLE001 - it trips over notes that are no list, a SyntaxError without a line ...
         trace = "".join([*traceback.format_tb(frames), f"(the rest could not be written: {_name_of(another)})"])
-    return failed(job, told(error), trace=trace, cause=error)
+    return trace
 
 
 def told(error: BaseException) -> str:
@@ -136,9 +136,9 @@ def _delay_of(worker: Worker[Any], attempt: int, cause: BaseException) -> tuple[
 
 def error_json(message: str, trace: str = "") -> str:
     """Return the JSON object that is kept of a failed attempt; the statement adds attempt and time."""
-    fields = {"error": _capped(message)}
+    fields = {"error": capped(message)}
     if trace:
-        fields["trace"] = _capped(trace)
+        fields["trace"] = capped(trace)
     return msgspec.json.encode(fields).decode()
 
 
@@ -156,7 +156,8 @@ def _text_of(value: object) -> str:
         return f"(its text could not be made: {_name_of(another)})"
 
 
-def _capped(text: str) -> str:
+def capped(text: str) -> str:
+    """Return as much of a text as is kept, clean."""
     text = clean(text)
     if len(text) <= MAX_TEXT:
         return text

@@ -44,6 +44,8 @@ def test_an_error_that_cannot_be_written_fails_its_job_and_keeps_no_slot(supervi
         fate = jobs.wait_for(jobs.add(kind, what=what), "retryable")
         assert fate.errors[0]["error"] == error
         assert "in misbehave" in fate.errors[0]["trace"]
+        for line in fate.errors[0]["trace"].splitlines():
+            assert f"\n    {line}\n" in supervisor.said
     assert jobs.wait_for(jobs.add(kind, what="nothing"), "completed").attempt == 1
 
 

@@ -106,15 +106,27 @@ def test_the_log_is_one_short_line_for_people():
     assert told[13:] == 'warning job.failed id=1 error="a\\nb"\n'
 
 
+def test_a_traceback_stands_below_its_line_where_it_cannot_be_taken_for_another():
+    told = logged(r"""
+        log.set_up(Config())
+        emit("job.failed", id=1, traceback="Traceback:\n  in work\n\x1b[31mE: boom\r12:00:00.000 info job.done")
+        emit("job.failed", id=2, traceback=None)
+    """)
+
+    assert [line[13:] for line in told.splitlines() if line[0] != " "] == ["info    job.failed id=1", "info    job.failed id=2"]
+    below = [line for line in told.splitlines() if line[0] == " "]
+    assert below == ["    Traceback:", "      in work", r"    \x1b[31mE: boom", "    12:00:00.000 info job.done"]
+
+
 def test_the_log_is_one_object_a_line_for_machines():
     told = logged(r"""
         log.set_up(Config(log_json=True))
-        emit("job.failed", id=1, error="a\nb\ud800", event="not this", when=Config)
+        emit("job.failed", id=1, error="a\nb\ud800", event="not this", when=Config, traceback="a\n  b")
         logging.getLogger("app").warning("hello")
     """)
 
     ours, theirs = map(json.loads, told.splitlines())
-    assert list(ours) == ["time", "level", "pid", "event", "id", "error", "when"]
+    assert list(ours) == ["time", "level", "pid", "event", "id", "error", "when", "traceback"]
     assert (ours["event"], ours["level"], ours["id"], ours["error"]) == ("job.failed", "info", 1, "a\nb\ufffd")
     assert (theirs["logger"], theirs["message"]) == ("app", "hello")
 
