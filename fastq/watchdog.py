@@ -165,6 +165,7 @@ class Watchdog:
             return
         if slot.aimed is not None:
             return  # one is on its way
+        slot.thrown = False  # it may be left from the last one, which landed before we had said so
         slot.aimed = job
         if slot.current is job:  # else it has ended meanwhile and may wait for this to be withdrawn
             thread = slot.thread.ident

@@ -1,16 +1,19 @@
 """What a thread does between jobs: no job and no claim is kept alive by who has nothing to do."""
 
 import gc
+import threading
 import weakref
 from dataclasses import dataclass
 
 import pytest
 
+from fastq import watchdog as watching
 from fastq.args import Args
 from fastq.board import Board
 from fastq.claimed import KindBatch
 from fastq.codec import decode
 from fastq.executor import Executor
+from fastq.job import JobTimeout
 from fastq.lane import Lane, Outbox
 from fastq.watchdog import Watchdog
 from fastq.worker import Registry, Worker
@@ -18,6 +21,7 @@ from tests.codec.claims import claimed
 from tests.helpers import wait_for
 
 registry = Registry()
+go_on = threading.Event()  # for jobs that wait
 
 
 @dataclass
@@ -30,6 +34,8 @@ class LargeWorker(Worker[LargeArgs]):
     def work(self, job):
         if job.args.text == "raise":
             raise ValueError(job)
+        if job.args.text == "wait":
+            go_on.wait(5.0)
 
 
 @pytest.fixture
@@ -71,3 +77,30 @@ def test_a_watchdog_forgets_a_job_that_has_ended(lane):
     watchdog.tick([])
 
     assert args() is None
+
+
+def test_an_interruption_that_comes_as_its_job_ends_is_awaited_though_the_one_before_was_told_of_late(lane, monkeypatch):
+    outbox = Outbox()
+    executor = Executor(lane, 0, outbox)
+    executor.thread.start()
+    throw = watching._throw_into
+
+    def throw_late(thread, kind):
+        go_on.set()  # the job ends before the exception is on its way ...
+        wait_for(lambda: executor.current is None, 5.0, "the end of the job")
+        threading.Event().wait(0.05)  # ... and its thread would be somewhere else by now
+        throw(thread, kind)
+
+    monkeypatch.setattr(watching, "_throw_into", throw_late)
+    waiting, returning = decode(claimed([("large", b'{"text":"wait"}'), ("large", b'{"text":""}')]), registry.workers)[0]
+    lane.put([waiting], 0)
+    wait_for(lambda: executor.current is waiting, 5.0, "the job to start")
+    executor.thrown = True  # what the watchdog has said of the last one, which had landed already
+
+    Watchdog([executor], None, outbox, 1.0).throw(executor, waiting, JobTimeout, "took too long")
+    lane.put([returning], 0)
+
+    wait_for(lambda: len(outbox.jobs) == 2, 5.0, "both jobs")
+    assert [job.outcome for job in outbox.jobs] == [None, None]
+    lane.stop(1)
+    executor.thread.join()
