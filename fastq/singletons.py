@@ -30,7 +30,7 @@ import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from fastq import outcome
+from fastq import forks, outcome
 from fastq.elector import REST, Candidacy, Elector
 from fastq.errors import LeaseLost
 from fastq.events import emit
@@ -238,6 +238,8 @@ class Runner:
             self._inside = None
             error = raised if error is None else error
             self._absorb()
+        if forks.forked:
+            forks.leave(error)
         return error
 
     def _call(self, handle: Singleton) -> None:

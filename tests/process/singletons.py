@@ -4,6 +4,7 @@ In the witness's lines a singleton's name stands for the queue and its term for 
 """
 
 import os
+import signal
 import time
 
 from fastq import Registry
@@ -49,3 +50,20 @@ def stubborn(singleton: Singleton) -> None:
             time.sleep(0.01)
         except BaseException:  # noqa: BLE001 - what users write
             tell(singleton, "swallowed")
+
+
+registry_that_forks = Registry()
+
+
+@registry_that_forks.singleton("forking")
+def fork(singleton: Singleton) -> None:
+    child = os.fork()
+    if not child:
+        return
+    give_up = time.monotonic() + 5
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < give_up:
+        time.sleep(0.005)
+    tell(singleton, "child ended" if ended[0] else "child lives")
+    if not ended[0]:
+        os.kill(child, signal.SIGKILL)
+    singleton.wait(60)

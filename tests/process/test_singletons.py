@@ -177,3 +177,10 @@ def test_a_function_that_does_not_end_when_it_has_lost_its_lease_costs_its_proce
     assert lines(jobs, "swallowed", "stubborn")
     supervisor.wait_until_it_says("singleton.stuck")
     supervisor.wait_until_it_says("process.recycles")
+
+
+def test_what_a_singleton_forks_ends_with_the_function(supervise, jobs):
+    supervisor = supervise("tests.process.singletons:registry_that_forks", ready=False, lease_ttl=TTL)
+
+    assert [line.what for line in jobs.wait_until_told("child ended")] == ["child ended"]
+    assert supervisor.stop()[0] == 0
