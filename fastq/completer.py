@@ -41,7 +41,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 """Seconds between attempts to reach the database again: quick after a restart, patient in an outage."""
 
 BYTES = 33_554_432
-"""Bytes of outputs and errors in one part, and one job beyond: the figure of a claim's args. The server takes no more than 1 GB."""
+"""Bytes of outputs and errors in one part, and one job beyond: the figure of a claim's args. A server takes no more than 1 GB."""
 
 LOSSES = 2
 """Connections that are lost over a part before it is halved: one is lost whenever the server restarts."""

@@ -58,9 +58,21 @@ RETRY = 0.25
 RESCAN_INTERVAL = 1.0
 """Seconds between re-scans while the frontier finds enough: twice this bounds how late a late commit can be then."""
 
+TURN_WAIT, TURN_WAIT_AGAIN = 0.25, 0.02
+"""Seconds to wait for the turn, and once more after that was in vain: a claim in it takes 1 to 5 ms. Its holder may be stopped,
+or a job may hold its interpreter, and a claim without the turn is still right."""
+
 RESCAN_REST = 20
 """A pass of the re-scan is followed by this many times its own length without one: a transaction that enqueued and was then
 forgotten holds the low-water mark, the passes grow, and they may not eat the claims' time."""
+
+SHORT_PASS, FEW = 0.005, 100
+"""Seconds of a pass up to which the claim itself makes the next one, which saves a round trip before jobs are handed out; and
+jobs up to which such a claim tells how long a pass takes. The first covers a round trip to a database not so near; guesses."""
+
+LONGEST_PASS = 0.25
+"""Seconds of a pass that count for its rest, which is 5 s then: what took longer was hardly the walk. A commit waited for a
+standby, or we for an interpreter that a job held."""
 
 SWEEP_INTERVAL = 300.0
 """Seconds between looks from zero. A guess: it is for what must not happen, and costs one walk over the index."""
@@ -100,6 +112,7 @@ class Cursor:
 
     def __init__(self, board_: Board, queue: int, name: str, poll_interval: float) -> None:
         self.name = name
+        self._waited_in_vain = False  # for the turn, the last time
         self.bound: Bound | None = None  # of the next claims; the producer's
         self.tried: Tried | None = None  # the claim that has no good answer yet
         self._board = board_
@@ -123,15 +136,14 @@ class Cursor:
             wait = min(wait, RESCAN_REST * words[board.RESCAN_TOOK] - (now - words[board.RESCANNED_AT]))
         return max(0.0, wait / 1e9)
 
-    def take_turn(self, timeout: float) -> bool:
-        """Wait for the turn. False after `timeout`: its holder may be frozen, and then a claim without it is still right."""
-        pause, deadline = 0.0002, time.monotonic() + timeout
-        while not self._board.try_turn(self._queue):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(pause)  # the kernel's own waiting cannot be given up; a claim takes about 1 to 5 ms
+    def take_turn(self) -> bool:
+        """Wait for the turn, but not for long; False if it did not come."""
+        pause, deadline = 0.0002, time.monotonic() + (TURN_WAIT_AGAIN if self._waited_in_vain else TURN_WAIT)
+        while not (taken := self._board.try_turn(self._queue)) and time.monotonic() < deadline:
+            time.sleep(pause)  # the kernel's own waiting cannot be given up
             pause = min(pause * 2, 0.002)
-        return True
+        self._waited_in_vain = not taken
+        return taken
 
     def end_turn(self) -> None:
         """Let the next process claim."""
@@ -153,12 +165,16 @@ class Cursor:
             late = self._rescan(connection, next_claim, room)
             room -= len(late)
             yield late, True
-        ahead = self._claim(connection, next_claim(), board.FRONTIER, END, room) if room else self._nothing()
+        both = not behind and self._at_once(now)
+        if both:
+            ahead = self._claim_all(connection, next_claim(), limit)
+        else:
+            ahead = self._claim(connection, next_claim(), board.FRONTIER, END, room) if room else self._nothing()
         words[board.BACKLOG] = words[board.RESCANNING] or ahead.full or not room
         if ahead.full:
             self._note_backlog(connection, ahead, limit)
         room -= len(ahead)
-        look_behind = not words[board.BACKLOG] and not behind
+        look_behind = not words[board.BACKLOG] and not behind and not both
         if look_behind and not self._rescan_due(now, 0.0):
             look_behind, words[board.OWED] = False, 1  # the last pass was long: let the next one wait its share
         if not words[board.BACKLOG]:
@@ -195,7 +211,7 @@ class Cursor:
         reached = last.get(part.lane + 1, part.after[part.lane])
         if claimed.full and reached < part.upto[part.lane]:
             words[board.STRETCH] = words[board.STRETCH] // 2
-            if self.take_turn(RETRY):
+            if self.take_turn():
                 words[front[part.lane]] = min(words[front[part.lane]], reached)
                 self.end_turn()  # had there been no turn to be had, the re-scan finds what was left
         elif len(claimed) < limit // 4:
@@ -226,6 +242,26 @@ class Cursor:
         words[board.PART_LANE] = lane = ahead.priorities[-1] - 1
         if words[board.FRONTIER[lane]] + limit > words[board.TOP]:
             words[board.TOP] = connection.run_one("job_seq_last")[0]
+
+    def _at_once(self, now: int) -> bool:
+        """Tell whether one claim from the low-water mark on costs hardly more than one from the frontier and a short pass."""
+        words = self._words
+        quiet = not words[board.BACKLOG] and not words[board.RESCANNING] and self.bound is None
+        due = now - words[board.SWEPT_AT] < SWEEP_INTERVAL * 1e9 and self._rescan_due(now, 0.0)
+        return quiet and due and words[board.RESCAN_TOOK] < SHORT_PASS * 1e9
+
+    def _claim_all(self, connection: Connection, claim: int, limit: int) -> Claimed:
+        """Claim behind the frontier and ahead of it at once; where all of it did not fit, that was no pass."""
+        words, began = self._words, time.monotonic_ns()
+        claimed = self._run(connection, claim, Tried([words[at] for at in board.LOW], None, list(END), limit))
+        for priority, seq in claimed.last_seqs().items():
+            at = board.FRONTIER[priority - 1]
+            words[at] = max(words[at], seq)
+        if not claimed.full:
+            words[board.OWED], words[board.RESCANNED_AT] = 0, time.monotonic_ns()
+            if len(claimed) <= FEW:
+                words[board.RESCAN_TOOK] = min(words[board.RESCANNED_AT] - began, int(LONGEST_PASS * 1e9))
+        return claimed
 
     def _claim(self, connection: Connection, claim: int, after: range, upto: Iterable[int], limit: int) -> Claimed:
         """Run the claim from one of the cursor's positions and move that position and the frontier."""
@@ -294,7 +330,7 @@ class Cursor:
         if not late.full:
             words[board.RESCANNING] = 0
             words[board.RESCANNED_AT] = time.monotonic_ns()
-            words[board.RESCAN_TOOK] = words[board.RESCANNED_AT] - began
+            words[board.RESCAN_TOOK] = min(words[board.RESCANNED_AT] - began, int(LONGEST_PASS * 1e9))
         else:
             words[board.BACKLOG] = 1  # there may be more behind: do not wait for a wake-up
         return late

@@ -165,12 +165,12 @@ class Producer:
         return max(0, feed.portion.limit(wanted))
 
     def _claim(self, feed: Feed, wanted: int, low: int) -> bool:
-        """Claim in our turn; decode and hand out, after the turn where nothing more is to be done in it."""
+        """Claim in our turn, and hand out after it: a job that keeps the interpreter must not keep others from their turn."""
         cursor, connection = feed.cursor, self.connection
         assert connection is not None
-        found, last, part = False, None, None
+        part, taken, last = None, [], None
         cursor.bound = feed.portion.bound()
-        turn = cursor.take_turn(self._config.statement_timeout)
+        turn = cursor.take_turn()
         try:
             if not cursor.due():  # another process of this host has just looked
                 return False
@@ -180,14 +180,18 @@ class Producer:
                     if not more:
                         last = claimed
                         break
-                    found |= self._take(feed, claimed, low)
+                    taken.append(self._take(feed, claimed))
         finally:
             if turn:
                 cursor.end_turn()
+            for jobs, refused in taken:  # also where a later statement has failed: these are ours
+                self._hand_out(feed, jobs, refused, low)
         if part is not None:
             last = cursor.claim_part(connection, self._next_claim(feed), part, wanted)
-        found |= last is not None and self._take(feed, last, low)
-        return found or part is not None
+        if last is not None:
+            taken.append(self._take(feed, last))
+            self._hand_out(feed, *taken[-1], low)
+        return part is not None or any(jobs or refused for jobs, refused in taken)
 
     def _claim_failed(self, feed: Feed, error: db.Error) -> None:
         """Claim less next time, and at last pass by the single job that cannot be claimed; raise what is no job's fault."""
@@ -214,16 +218,22 @@ class Producer:
         desk[board.CLAIM] = self._last_claim
         return self._last_claim
 
-    def _take(self, feed: Feed, claimed: Claimed, low: int) -> bool:
-        """Decode what a statement brought and hand it out."""
+    def _take(self, feed: Feed, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
+        """Decode what a statement brought and note the ids on the board, by mode; return the jobs, and those that cannot run."""
+        jobs: list[Job[Any]] = []
+        refused: list[Job[Any]] = []
         if len(claimed):
             feed.claimed += len(claimed)
             self._claimed += len(claimed)
             feed.portion.brought(len(claimed), len(claimed.args))
-            self._hand_out(feed, *self._decode(claimed), low)
-        # The rings tell of these jobs. They run: should the turn's next statement fail, they are not to be handed back.
+            jobs, refused = self._decode(claimed)
+            if refused:
+                feed.lanes[0].board.claimed(_ids(refused))
+            for lane, mine in self._by_lane(feed, jobs) if jobs else ():
+                lane.board.claimed(_ids(mine))
+        # The rings tell of these jobs. They will run: should the turn's next statement fail, they are not to be handed back.
         self._desk[board.CLAIM] = 0
-        return len(claimed) > 0
+        return jobs, refused
 
     def _decode(self, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
         """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""
@@ -243,12 +253,7 @@ class Producer:
         return jobs, bad + unknown
 
     def _hand_out(self, feed: Feed, jobs: list[Job[Any]], refused: list[Job[Any]], low: int) -> None:
-        """Note the ids on the board by mode, then put the jobs where executors find them, what was refused into the outbox."""
-        by_lane = self._by_lane(feed, jobs) if jobs else []
-        if refused:
-            feed.lanes[0].board.claimed(_ids(refused))
-        for lane, mine in by_lane:
-            lane.board.claimed(_ids(mine))
+        """Put the jobs where executors find them, what was refused into the outbox."""
         if jobs:
             feed.put(jobs, low, self._loop)
         if refused:

@@ -19,7 +19,7 @@ import pytest
 from fastq import board
 from fastq.board import Board
 from fastq.chores.promote import Promote
-from fastq.cursor import LAG, Cursor
+from fastq.cursor import LAG, LONGEST_PASS, Cursor
 from fastq.portion import Bound
 from tests.db.jobs import CHANNEL, add, claim_number, session
 from tests.db.leases import site_on
@@ -325,6 +325,42 @@ def test_parts_are_stretched_where_numbers_are_thin(cursor, connection):
         found.append(len(cursor.claim_part(connection, next(claims), part, BATCH)))
 
     assert found[-1] > 2 * found[0]
+
+
+@pytest.mark.parametrize("took", [0, 10_000_000], ids=["with the claim", "after the claim"])
+def test_a_pass_that_was_held_up_keeps_the_next_one_away_for_seconds_at_most(cursor, connection, other, took):
+    claims = count(claim_number(1, 1))
+    add(connection)
+    claim_twice(cursor, connection, claims)
+    cursor._words[board.RESCAN_TOOK], cursor._words[board.RESCANNED_AT] = took, 0
+    cursor._words[board.BARRIER_AT] = time.monotonic_ns()
+    other.execute("begin")
+    other.execute("lock table fastq.job")
+    free = threading.Timer(2 * LONGEST_PASS, other.execute, ["commit"])
+
+    free.start()
+    claim_twice(cursor, connection, claims)
+
+    free.join()
+    assert 0 < cursor._words[board.RESCAN_TOOK] <= LONGEST_PASS * 1e9
+
+
+@pytest.mark.parametrize("took", [0, 10_000_000], ids=["with the claim", "after the claim"])
+def test_a_look_finds_what_was_committed_late(cursor, connection, took):
+    claims = count(claim_number(1, 1))
+    (number,) = connection.execute("select nextval('fastq.job_seq')")[0]
+    (urgent,) = connection.execute("select nextval('fastq.job_seq')")[0]
+    add(connection)
+    claim_twice(cursor, connection, claims)
+    late = [*add(connection, seq=urgent), *add(connection, seq=number, priority=3)]
+    new = add(connection, 2)
+    cursor._words[board.RESCAN_TOOK], cursor._words[board.RESCANNED_AT] = took, 0
+
+    found = [got for got, _ in cursor.claim(connection, lambda: next(claims), BATCH)]
+
+    assert sorted(job_id for got in found for job_id in got.ids) == sorted([*late, *new])
+    assert len([got for got in found if len(got)]) == (2 if took else 1)
+    assert not cursor.due()
 
 
 def test_claims_that_stop_at_their_bytes_leave_nothing_behind(cursor, connection):

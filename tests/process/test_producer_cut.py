@@ -20,17 +20,19 @@ def _fresh():
     OPEN.clear()
 
 
-def test_a_connection_that_ends_after_the_claim_was_handed_out_gives_no_job_a_second_run(database, connection):
+def test_a_connection_that_ends_in_the_turn_after_a_claim_gives_no_job_a_second_run(database, connection):
     ids = add(connection, JOBS, kind="hold")
     statements = {"snapshot": db.statement("snapshot")}
     with Proxy(database, statements) as proxy:
         proxy.hold("snapshot")  # the turn's next statement after the claim
         with working(database, proxy.url) as (producer, cursor):
-            wait_for(lambda: proxy.held() and len(TOLD) == JOBS, what="the jobs to run while the turn goes on")
+            wait_for(proxy.held, what="the turn to go on")
+            assert TOLD == [], "a job runs that may hold the interpreter, and with it the turn"
             first = producer.connection
             proxy.sever()
             proxy.release()
             wait_for(lambda: producer.connection not in (None, first), what="the producer's next connection")
+            wait_for(lambda: len(TOLD) == JOBS, what="the jobs to run")
             later = add(connection, 1, kind="hold", args='{"hold": false}')
             cursor[board.WAKES] += 1
             producer.wake()
