@@ -127,7 +127,7 @@ class Registrar:
         self._wakeup.set()
 
     def beat_now(self) -> None:
-        """Beat at once: a cancellation waits in its answer."""
+        """Beat at once, and ask for cancellations: there is one."""
         self._wakeup.set()
 
     def stop(self) -> None:
