@@ -84,15 +84,15 @@ LANE_WORDS = 8  # with six to spare
 MODES = 2  # executor threads, event loop
 
 RING_TIMES = 2
-"""Size of a ring, in jobs that may be claimed and unwritten (U; four batches). Behind a job that has ended, and was put in anew
-while it executed, come at most: a batch until then (CARRY_SHARE), U that are unwritten too, and those that were in the inbox
-behind it when it began: another batch and one for each executor. Inbox and outbox keep the order, so there are no others."""
+"""Size of a ring, in jobs that may be claimed and unwritten (U; four times a batch and one for each executor). Behind a job that
+has ended, and was put in anew while it executed, come at most: U/4 until then (CARRY_SHARE), U that are unwritten too, and those
+that were in the inbox behind it when it began, U/4. Inbox and outbox keep the order, so there are no others."""
 
 RING_CARRIES = 8
 """Room in a ring for ids put in again, in slots: so often do the executing ones come again while all of the above pass."""
 
 CARRY_SHARE = 4
-"""The part of U after which the ids of the slots are put in again: a batch, the most that one claim brings."""
+"""The part of U after which the ids of the slots are put in again: more than a batch, the most that one claim brings."""
 
 
 BLOCK = 1 << 20

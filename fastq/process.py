@@ -350,8 +350,8 @@ class Process:
 
 
 def ring_size(config: Config) -> int:
-    """Return how many claimed ids a lane must be able to show: four claims may be on their way through a process."""
-    return 4 * config.batch
+    """Return how many claimed ids a lane must be able to show: four claims may be on their way, beside what executes."""
+    return 4 * (config.batch + sum(config.concurrency.values()))
 
 
 def desk_count(config: Config) -> int:

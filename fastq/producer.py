@@ -50,6 +50,9 @@ UNKNOWN_DELAY = 10.0
 UNKNOWN_TOLD_EVERY = 60.0
 """Seconds between two reports of the same unknown kind."""
 
+RING_REST = 0.05
+"""Seconds between looks while completions cannot be written and the ring is full: nobody calls when there is room again."""
+
 
 class Numbers(Protocol):
     """What a producer needs of its process's seat."""
@@ -136,8 +139,13 @@ class Producer:
         self._pause = FIRST_PAUSE
         if again:
             return 0.0
-        waits = [max(feed.cursor.wait(), 0.001) if feed.free() else self._config.poll_interval for feed in self._feeds]
-        return self._unanswered.wait(min(waits))
+        return self._unanswered.wait(min(map(self._rest, self._feeds)))
+
+    def _rest(self, feed: Feed) -> float:
+        """Return the seconds that a queue can be left alone while nobody calls."""
+        if not feed.free():
+            return self._config.poll_interval
+        return max(feed.cursor.wait(), 0.001 if self._ring_room() else RING_REST)
 
     def _feed(self, feed: Feed) -> bool:
         """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
@@ -161,8 +169,12 @@ class Producer:
             return 0
         wanted = min(free + prefetch - waiting, self._config.batch)
         # Every id that may still be unwritten must fit the ring, whatever the mix of queues.
-        wanted = min(wanted, self._around.board.ring - (self._claimed - self._around.completer.completed))
+        wanted = min(wanted, self._ring_room())
         return max(0, feed.portion.limit(wanted))
+
+    def _ring_room(self) -> int:
+        """Count the ids that can be claimed before the ring may lose one that is not written yet."""
+        return self._around.board.ring - (self._claimed - self._around.completer.completed)
 
     def _claim(self, feed: Feed, wanted: int, low: int) -> bool:
         """Claim in our turn, and hand out after it: a job that keeps the interpreter must not keep others from their turn."""

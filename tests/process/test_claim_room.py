@@ -1,0 +1,40 @@
+"""How much a process claims: what its executors can run, and no more ids than its ring can show."""
+
+import time
+
+from fastq import db
+from fastq.producer import RING_REST, Producer
+from tests.db.jobs import add
+from tests.helpers import wait_for
+from tests.process.threads import OPEN, TOLD, working
+
+SECONDS = 0.5  # s; ten looks
+
+
+def test_a_small_batch_leaves_no_executor_idle(database):
+    TOLD.clear()
+    OPEN.clear()
+    with db.connect(database, role="test").raw as raw:
+        ids = add(db.adopt(raw, "fastq"), 16, kind="hold")
+    with working(database, database, slots=16, batch=1):
+        wait_for(lambda: sorted(TOLD) == ids, 5.0, "all executors to work")
+
+
+def test_a_producer_rests_while_nothing_can_be_completed(database, monkeypatch):
+    rounds = []
+    looks = Producer._round
+    monkeypatch.setattr(Producer, "_round", lambda producer: rounds.append(1) or looks(producer))
+    TOLD.clear()
+    with db.connect(database, role="test").raw as raw:
+        connection = db.adopt(raw, "fastq")
+        add(connection, 40, kind="hold", args='{"hold": false}')
+        connection.execute("begin")
+        connection.execute("lock table fastq.job_archive")
+        with working(database, database, slots=2, batch=1):
+            wait_for(lambda: len(TOLD) == 12, 5.0, "the ring to be full")
+            before = len(rounds)
+            time.sleep(SECONDS)
+            assert len(rounds) - before < 2 * SECONDS / RING_REST
+            assert len(TOLD) == 12
+            connection.execute("commit")
+            wait_for(lambda: len(TOLD) == 40, 5.0, "the others to run")
