@@ -55,6 +55,7 @@ class Proxy:
         self._target = url
         self._statements = {label: text.encode() for label, text in (statements or {}).items()}
         self.late = 0.0  # set by the test, read by the threads
+        self.accepted = 0  # connections so far; written by one thread, read by the test
         self._links: list[Link] = []
         self._state = threading.Condition()  # guards what follows
         self._dark = False
@@ -127,6 +128,7 @@ class Proxy:
                 client = self._listening.accept()[0]
             except OSError:
                 return
+            self.accepted += 1
             try:
                 link = Link(client, self._connect())
             except OSError:
