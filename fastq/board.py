@@ -60,7 +60,8 @@ PART_LANE = 32  # the index of the priority that has the backlog
 STRETCH = 33  # numbers per wanted job in a part (0 counts as 1); the claims of parts set it without the turn
 EARLIER = range(34, 34 + PRIORITIES)  # the frontiers when the last pass began: under backlog the next one ends there
 CHECKED_AT = 38  # when the sequence was last compared with the frontiers
-CURSOR_WORDS = 40  # with one to spare
+SLOW_INSERTS = 39  # 1: a trigger of the user's may hold up inserts between number and xid; as of the last such comparison
+CURSOR_WORDS = 40
 
 # Words of a desk, which the supervisor wipes before a process sits down at it.
 PROCESS = 0  # the process's number, 0 when it recycles and has left its desk; by its main thread, as BUSY, KILL_AFTER and TICKED

@@ -1,4 +1,4 @@
-"""Where the next claim of a queue starts, and the proof that nothing is left behind it.
+"""Where the next claim of a queue starts, and how what is committed late is found behind it.
 
 Run by the producer threads of all worker processes of a host, one at a time (the turn); the cursor's words are on the board,
 so the host shares one frontier per queue and priority. Between hosts `for update skip locked` settles it.
@@ -10,12 +10,7 @@ lately (and, while a forgotten transaction pins xmin, over everything that ran s
     low        nothing available lies at or below it. The re-scan walks from here to the frontier, a batch a time, whenever
                the frontier finds too little, on a wake-up, and at least once a second: a transaction may take its seq early
                and commit late, behind the frontier.
-    mark       a frontier of a while ago. `low` moves up to it when (1) LAG is over, since nextval can run a little before
-               its transaction owns an xid, (2) every transaction that was writing jobs then, LAG after the mark, has ended
-               (by the snapshots' xids; where an old one lives on, by the lock on job that it would hold, so that a
-               forgotten transaction which never touched job holds nothing back), and (3) a look in the database finds
-               nothing available between low and mark, locked or not (the claim that has it locked may fail). Else `low`
-               moves to just below what was found.
+    mark       a frontier of a while ago, to which `low` moves up once nothing can appear below it any more: see low_water.py.
 
 While there is backlog, the turn is short: whoever has it takes the next part, as many numbers as he wants jobs, moves the
 frontier to its end and lets the next one in; the claims of the parts run side by side and never meet a row of each other's.
@@ -41,6 +36,7 @@ from fastq import board
 from fastq.claimed import Claimed
 from fastq.codec import encode_ids
 from fastq.events import emit
+from fastq.low_water import LowWater
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,12 +44,6 @@ if TYPE_CHECKING:
     from fastq.board import Board
     from fastq.db import Connection
     from fastq.portion import Bound
-
-LAG = 1.0
-"""Seconds that a mark must be old at least. The adversary test holds numbers back for 0.8 s; in practice it is microseconds."""
-
-RETRY = 0.25
-"""Seconds between looks whether the writers of a mark have ended: a look costs a fraction of a millisecond, not every claim's."""
 
 RESCAN_INTERVAL = 1.0
 """Seconds between re-scans while the frontier finds enough: twice this bounds how late a late commit can be then."""
@@ -107,17 +97,16 @@ class Tried(NamedTuple):
     limit: int
 
 
-class Cursor:
+class Cursor(LowWater):
     """The cursor of one queue on this host. `due`, `wait`, `distrust` and `claim_part` need no turn, the others have it."""
 
     def __init__(self, board_: Board, queue: int, name: str, poll_interval: float) -> None:
-        self.name = name
+        super().__init__(name, board_.cursor(queue))
         self._waited_in_vain = False  # for the turn, the last time
         self.bound: Bound | None = None  # of the next claims; the producer's
         self.tried: Tried | None = None  # the claim that has no good answer yet
         self._board = board_
         self._queue = queue
-        self._words = board_.cursor(queue)
         self._poll_ns = int(poll_interval * 1e9)
 
     def due(self) -> bool:
@@ -335,43 +324,14 @@ class Cursor:
             words[board.BACKLOG] = 1  # there may be more behind: do not wait for a wake-up
         return late
 
-    def _behind(self) -> bool:
-        """Tell whether there is anything between the low-water marks and the frontiers."""
-        words = self._words
-        return any(words[front] > words[low] for front, low in zip(board.FRONTIER, board.LOW, strict=True))
-
     def _nothing(self) -> Claimed:
         return Claimed(self.name, 0, [])
-
-    def _mark_due(self, now: int) -> bool:
-        """Tell whether the marks can be moved: one is to be noted, or is old enough."""
-        noted = self._words[board.BARRIER_AT]
-        return now - noted >= LAG * 1e9 if noted else self._behind()
-
-    def _move_low(self, connection: Connection, now: int) -> None:
-        """Note a mark, or move the low-water mark to it once everybody who was writing then has ended."""
-        words = self._words
-        if not words[board.BARRIER_AT]:
-            for mark, front in zip(board.MARK, board.FRONTIER, strict=True):
-                words[mark] = words[front]
-            words[board.BARRIER_XID], words[board.BARRIER_AT] = 0, now
-            return
-        oldest, next_ = connection.run_one("snapshot")
-        # Noted a lag after the mark: whoever had taken a number by then owns an xid by now, and it is below this one.
-        words[board.BARRIER_XID] = words[board.BARRIER_XID] or next_
-        if oldest < words[board.BARRIER_XID] and connection.run_one("cursor_writers", words[board.BARRIER_XID])[0]:
-            words[board.BARRIER_AT] = now - int((LAG - RETRY) * 1e9)  # somebody still writes
-            return
-        lows, marks = [words[at] for at in board.LOW], [words[at] for at in board.MARK]
-        first = connection.run_one("job_first_available", self.name, *lows, *marks)
-        for at, mark, available in zip(board.LOW, marks, first, strict=True):
-            words[at] = max(words[at], mark if available is None else available - 1)
-        words[board.BARRIER_AT] = 0
 
     def _check(self, connection: Connection, now: int) -> None:
         """Start at zero where the sequence is behind the frontier: this database is an earlier one than we have seen."""
         words = self._words
         words[board.CHECKED_AT] = now
+        words[board.SLOW_INSERTS] = connection.run_one("cursor_slow_inserts")[0]
         reached = max(words[at] for at in board.FRONTIER)  # before the sequence is read: a part may move it any moment
         (last,) = connection.run_one("job_seq_last")
         if last >= reached:

@@ -22,9 +22,9 @@ LAYERS = (
         "db events log enqueue wake pool adapters forks"
     ),
     (
-        "client client_async producer feed portion unanswered executor loop watchdog completer cursor listener registrar lease "
-        "lease_memory elector term chores periodic_store maintainer singleton singletons migrate partitions embedded app admin "
-        "admin_leaders admin_periodic connecting"
+        "client client_async producer feed portion unanswered executor loop watchdog completer cursor low_water "
+        "listener registrar lease lease_memory elector term chores periodic_store maintainer singleton singletons "
+        "migrate partitions embedded app admin admin_leaders admin_periodic connecting"
     ),
     "process children nursery places supervisor",
     "cli bench testing __init__ __main__",

@@ -1,13 +1,15 @@
--- what: whether a transaction older than xid $1 may still commit rows of job: one that holds the lock that inserting takes.
--- called by: cursor: when the snapshots alone do not let the low-water mark move: some old transaction lives, but need not be ours.
+-- what: whether a transaction older than xid $1, or one of those whose virtual ids are $2, may still commit rows of job: one that holds
+--       the lock that inserting takes.
+-- called by: low_water: when the snapshots alone do not let the low-water mark move: some old transaction lives, but need not be ours.
 -- index: none: it reads the lock table.
 -- locks: none.
 select exists (
     select
     from pg_locks as held
-    join pg_locks as own on own.virtualtransaction = held.virtualtransaction
+    left join pg_locks as own on own.virtualtransaction = held.virtualtransaction
         and own.locktype = 'transactionid' and own.mode = 'ExclusiveLock' and own.granted
     where held.locktype = 'relation' and held.relation = 'fastq.job'::regclass and held.mode = 'RowExclusiveLock'
       and held.database = (select oid from pg_database where datname = current_database())
-      and age(own.transactionid) > age(($1::bigint & 4294967295)::text::xid)
+      and (held.virtualtransaction = any ($2::text[])
+        or age(own.transactionid) > age(($1::bigint & 4294967295)::text::xid))
 )

@@ -16,10 +16,11 @@ from itertools import count
 import psycopg
 import pytest
 
-from fastq import board
+from fastq import board, db, low_water
 from fastq.board import Board
 from fastq.chores.promote import Promote
-from fastq.cursor import LAG, LONGEST_PASS, Cursor
+from fastq.cursor import LONGEST_PASS, Cursor
+from fastq.low_water import LAG
 from fastq.portion import Bound
 from tests.db.jobs import CHANNEL, add, claim_number, session
 from tests.db.leases import site_on
@@ -263,6 +264,35 @@ def test_a_number_taken_early_by_a_transaction_that_stays_open_holds_the_low_wat
         other.commit()
 
     assert claim_beside_others(cursor, connection, 2 * LAG, claims, until=late)
+
+
+def test_a_number_that_a_trigger_holds_up_before_its_transaction_has_an_id_holds_the_low_water_mark(
+    cursor, connection, database, monkeypatch
+):
+    monkeypatch.setattr(low_water, "LAG", 0.1)
+    monkeypatch.setattr(low_water, "RETRY", 0.05)
+    connection.execute("""create function hold_up() returns trigger language plpgsql as $$ begin
+        if new.kind = 'slow' then perform pg_advisory_xact_lock(7); end if; return new; end $$""")
+    connection.execute("create trigger hold_up before insert on fastq.job for each row execute function hold_up()")
+    add(connection)  # the next 32 numbers need no record in the log, which would need an id
+    claims = count(claim_number(1, 1))
+    connection.execute("select pg_advisory_lock(7)")
+    with psycopg.connect(database, autocommit=True) as slow:
+        late = []
+        thread = threading.Thread(target=lambda: late.extend(add(db.adopt(slow, "fastq"), kind="slow")))
+        thread.start()
+        try:
+            wait_for(lambda: connection.execute("select 1 from pg_locks where locktype = 'advisory' and not granted"))
+            claim_beside_others(cursor, connection, 0.6, claims)
+            held = cursor._words[board.LOW[0]]
+        finally:
+            connection.execute("select pg_advisory_unlock(7)")
+            thread.join()
+
+        assert claim_beside_others(cursor, connection, 2.0, claims, until=late[0])
+        assert held < cursor._words[board.FRONTIER[0]]
+    claim_beside_others(cursor, connection, 0.6, claims)
+    assert cursor._words[board.LOW[0]] > held, "once it has ended the mark moves on"
 
 
 def test_a_copy_owns_a_transaction_id_as_soon_as_it_has_taken_a_number(connection, database):
