@@ -201,8 +201,9 @@ class Producer:
         if part is not None:
             last = cursor.claim_part(connection, self._next_claim(feed), part, wanted)
         if last is not None:
-            taken.append(self._take(feed, last))
-            self._hand_out(feed, *taken[-1], low)
+            jobs, refused = self._take(feed, last)
+            taken.append((jobs, refused))
+            self._hand_out(feed, jobs, refused, low)
         return part is not None or any(jobs or refused for jobs, refused in taken)
 
     def _claim_failed(self, feed: Feed, error: db.Error) -> None:

@@ -189,7 +189,7 @@ class Registrar:
         return db.session(self._config, self._url, "registrar", settings={"lock_timeout": limit})
 
     def _take_numbers(self, connection: Connection) -> None:
-        used = True
+        first, used = connection.run_one("process_take_numbers")
         while used:
             first, used = connection.run_one("process_take_numbers")
         with self._lock:

@@ -20,7 +20,8 @@ class Parser(argparse.ArgumentParser):
     """Say what is wrong first, and name the actions where one is missing."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"allow_abbrev": False} | options)
+        options.setdefault("allow_abbrev", False)
+        super().__init__(**options)
         self._named: Any = None  # its actions, if it has some
 
     def add_subparsers(self, **options: Any) -> Any:
@@ -35,7 +36,7 @@ class Parser(argparse.ArgumentParser):
         note(f"{self.prog}: {message}; see {self.prog} --help")
         raise SystemExit(USAGE)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the stub's overloads
         """Refuse what is unknown where it is: in an action, whose help lists its flags."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
