@@ -306,7 +306,8 @@ class Process:
         try:
             connection = self._connect("process", 2)
             ids, claims = sorted(job.id for job in jobs), list({job.batch.claim for job in jobs})
-            connection.run("job_release", ids, claims, self.config.channel)
+            seconds = min(FLUSH_TIMEOUT, self.config.statement_timeout)  # it is ours, the main thread's: no watchdog cuts it
+            connection.run_within(seconds, "job_release", ids, claims, self.config.channel)
             connection.close()
         except (db.Error, FastqError) as error:
             emit("jobs.not_handed_back", level=logging.ERROR, count=len(jobs), error=db.first_line(error))
