@@ -87,7 +87,7 @@ def main(options: argparse.Namespace) -> int:
         note(f"watching the Python files in {directory}; Ctrl-C ends it\n")
         stop = _Stop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what nohup is for
                 signal.signal(number, stop)
         return _run(["run", *options.argv], directory, config.shutdown_timeout + GRACE, stop)
 

@@ -39,6 +39,10 @@ class Program:
         return self.process.wait(30)
 
 
+IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""As a script starts a program with `&`: it ignores SIGINT until it says otherwise."""
+
+
 @contextmanager
 def started(folder, *words, **variables):
     """Start a program in a folder; kill it if the test has not ended it."""
@@ -175,7 +179,7 @@ def test_dev_brings_a_database_works_jobs_and_starts_again_when_the_code_changes
 def test_dev_passes_a_second_signal_on_and_leaves_no_process_behind(project):
     (project / "app.py").write_text(APP.replace("print(f", "import time; print('SLEEPS', flush=True); time.sleep(60); print(f"))
 
-    with started(project, *command("dev", "app:registry", "--procs", 1)) as program:
+    with started(project, *IN_THE_BACKGROUND, *command("dev", "app:registry", "--procs", 1)) as program:
         program.wait_until_it_says("lease.acquired lease=leader:default")
         fastq(project, "enqueue", "note", '{"text": ""}')
         program.wait_until_it_says("SLEEPS")
