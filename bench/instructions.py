@@ -1,0 +1,117 @@
+"""Count the instructions that a job takes in Postgres: `python -m bench.instructions [JOBS]`.
+
+On a machine that others share, the CPU time of one and the same statement differs by a factor of two between minutes. How many
+instructions it takes does not, so this is the figure to compare a statement with its next version by. valgrind's callgrind counts
+them in an embedded Postgres, per backend, within PortalRun: planning and what the postmaster did are left out. It needs
+`valgrind`, and half a minute. It says nothing of caches, locks and disks; for those there is `fastq bench`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.adr import measure
+from bench.adr.measure import BATCH, SCHEMA, claims, filled
+from fastq import _codec_py, db, embedded
+from fastq.claimed import Claimed
+from fastq.errors import DatabaseUnavailable
+from fastq.migrate import migrate
+
+JOBS = 10_000
+PATIENCE = 120.0
+"""Seconds for the server to start, and for a backend to write its counts: it runs some fifty times slower than usual."""
+
+
+@contextmanager
+def counted(folder: Path) -> Iterator[str]:
+    """Run an embedded server under callgrind and yield its URL; each backend writes its counts into the folder when it ends."""
+    with embedded.start(folder) as server:
+        url, data, owner = server.url, server.data, server.data.stat()
+        binary = Path(f"/proc/{server.pid}/exe").readlink()
+    counts = f"--callgrind-out-file={data}/counts.%p"
+    command = ["valgrind", "--tool=callgrind", "--trace-children=yes", counts, binary, "-D", data]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, cwd=data, user=owner.st_uid, group=owner.st_gid, **quiet)
+    try:
+        until(lambda: connected(url))
+        yield url
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def connected(url: str) -> bool:
+    try:
+        db.connect(url, role="instructions").close()
+    except DatabaseUnavailable:
+        return False
+    return True
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that a process under valgrind will do."""
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > give_up:
+            raise TimeoutError(f"nothing came of it within {PATIENCE:g} s")
+        time.sleep(0.1)
+
+
+def count(url: str, folder: Path, work: Callable[[db.Connection], object]) -> int:
+    """Do something on a session of its own and return the instructions that its backend took for it."""
+    session = db.connect(url, role="instructions", schema=SCHEMA, timeout=PATIENCE)
+    work(session)
+    pid = session.backend_pid
+    session.close()
+    until(lambda: not Path(f"/proc/{pid}").exists())
+    listing = ["callgrind_annotate", "--inclusive=yes", str(folder / "data" / f"counts.{pid}")]
+    told = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"^\s*([\d,]+)[^\n]*:PortalRun\b", told, re.MULTILINE)
+    assert found, "callgrind saw no statement: are the server's symbols there?"
+    return int(found[1].replace(",", ""))
+
+
+def completing(name: str, batches: list[Claimed]) -> Callable[[db.Connection], object]:
+    """Make the completion of claimed batches."""
+
+    def complete(session: db.Connection) -> None:
+        for batch in batches:
+            ids = _codec_py.encode_ints(sorted(batch.ids))
+            done, _ = session.run_blobs(name, [ids, _codec_py.encode_ints([batch.claim])])
+            assert done == len(batch)
+
+    return complete
+
+
+def main(jobs: int) -> None:
+    """Print instructions per job: of a claim, and of both ways to complete."""
+    measure.JOBS = jobs
+    folder = Path(tempfile.mkdtemp(prefix="fastq-counted-", dir="/tmp"))
+    folder.chmod(0o711)  # root's server runs as another user, who must pass
+    with counted(folder) as url:
+        connection = db.connect(url, role="instructions", schema=SCHEMA, timeout=PATIENCE)
+        migrate(url, SCHEMA)
+        [(version,)] = connection.execute("show server_version")
+        print(f"Postgres {version}, {jobs:,} jobs, batches of {BATCH:,}: instructions per job")
+        for name in ("job_complete", "job_complete_archive"):
+            filled(connection)
+            connection.execute(f"vacuum analyze {SCHEMA}.job")
+            batches: list[Claimed] = []
+            spent = count(url, folder, lambda session, batches=batches: batches.extend(claims(session)))
+            print(f"  {'job_claim':24s} {spent / jobs:9,.0f}", flush=True)
+            print(f"  {name:24s} {count(url, folder, completing(name, batches)) / jobs:9,.0f}", flush=True)
+        connection.close()
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    if os.uname().sysname != "Linux" or not shutil.which("valgrind"):
+        sys.exit("bench.instructions: it needs Linux and valgrind (apt-get install valgrind)")
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS)
