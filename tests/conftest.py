@@ -8,6 +8,7 @@ import fcntl
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -30,6 +31,10 @@ SETTINGS = {
 DATABASE_URL = os.environ.get("FASTQ_TEST_DATABASE_URL", "")
 VERSION = int(os.environ.get("FASTQ_TEST_POSTGRES", "18"))
 numbers = itertools.count(1)
+
+# What started the tests (nohup, a script's `&`) may have them ignored, and every program that a test starts would inherit that.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
