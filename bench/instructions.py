@@ -1,9 +1,10 @@
-"""Count the instructions that a job takes in Postgres: `python -m bench.instructions [JOBS]`.
+"""Count the instructions that a job takes in Postgres: `python -m bench.instructions [JOBS [FOLDER]]`.
 
 On a machine that others share, the CPU time of one and the same statement differs by a factor of two between minutes. How many
 instructions it takes does not, so this is the figure to compare a statement with its next version by. valgrind's callgrind counts
 them in an embedded Postgres, per backend, within PortalRun: planning and what the postmaster did are left out. It needs
-`valgrind`, and half a minute. It says nothing of caches, locks and disks; for those there is `fastq bench`.
+`valgrind`, and half a minute; FOLDER keeps the counts, for `callgrind_annotate --inclusive=yes`. It says nothing of caches,
+locks and disks; for those there is `fastq bench`.
 """
 
 import os
@@ -90,7 +91,7 @@ def completing(name: str, batches: list[Claimed]) -> Callable[[db.Connection], o
     return complete
 
 
-def main(jobs: int) -> None:
+def main(jobs: int, keep: str = "") -> None:
     """Print instructions per job: of a claim, and of both ways to complete."""
     measure.JOBS = jobs
     folder = Path(tempfile.mkdtemp(prefix="fastq-counted-", dir="/tmp"))
@@ -108,10 +109,12 @@ def main(jobs: int) -> None:
             print(f"  {'job_claim':24s} {spent / jobs:9,.0f}", flush=True)
             print(f"  {name:24s} {count(url, folder, completing(name, batches)) / jobs:9,.0f}", flush=True)
         connection.close()
+    for counts in (folder / "data").glob("counts.*") if keep else ():
+        shutil.copy(counts, keep)
     shutil.rmtree(folder)
 
 
 if __name__ == "__main__":
     if os.uname().sysname != "Linux" or not shutil.which("valgrind"):
         sys.exit("bench.instructions: it needs Linux and valgrind (apt-get install valgrind)")
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else JOBS, *sys.argv[2:3])
