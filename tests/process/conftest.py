@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -230,13 +230,13 @@ def descendants(root):
     """Return the pids of all processes below one."""
     found, unseen = [], [root]
     while unseen:
-        for task in Path(f"/proc/{unseen.pop()}/task").glob("*/children"):
-            try:
-                children = [int(pid) for pid in task.read_text().split()]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            found += children
-            unseen += children
+        parent = unseen.pop()
+        with suppress(FileNotFoundError, ProcessLookupError):  # it ends meanwhile: whoever was below it is below another now
+            for task in os.listdir(f"/proc/{parent}/task"):
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    children = [int(pid) for pid in Path(f"/proc/{parent}/task/{task}/children").read_text().split()]
+                    found += children
+                    unseen += children
     return found
 
 
