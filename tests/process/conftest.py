@@ -232,9 +232,9 @@ def descendants(root):
     while unseen:
         parent = unseen.pop()
         with suppress(FileNotFoundError, ProcessLookupError):  # it ends meanwhile: whoever was below it is below another now
-            for task in os.listdir(f"/proc/{parent}/task"):
+            for task in Path(f"/proc/{parent}/task").iterdir():
                 with suppress(FileNotFoundError, ProcessLookupError):
-                    children = [int(pid) for pid in Path(f"/proc/{parent}/task/{task}/children").read_text().split()]
+                    children = [int(pid) for pid in (task / "children").read_text().split()]
                     found += children
                     unseen += children
     return found
