@@ -64,18 +64,17 @@ SLOW_INSERTS = 39  # 1: a trigger of the user's may hold up inserts between numb
 CURSOR_WORDS = 40
 
 # Words of a desk, which the supervisor wipes before a process sits down at it.
-PROCESS = 0  # the process's number, 0 when it recycles and has left its desk; by its main thread, as BUSY, KILL_AFTER and TICKED
-BUSY = 1  # jobs that execute, as of the last second; what `ps` shows too
-ENDED = 2  # outcomes written so far; by the completer
-CLAIM = 3  # the claim that was sent and whose jobs are in no ring yet, 0: none; by the producer, as the next two
-CLAIM_QUEUE = 4  # its queue's number
-CLAIM_AFTER = 5  # a seq below everything that it can take
-KILL_AFTER = 6  # monotonic ns after which the process is stuck, unless it ticks before (0: nothing limits it)
-TICKED = 7  # monotonic ns of the watchdog's last tick (0: the process is not there yet)
-SESSIONS = range(8, 12)  # backend pids, by who connects: producer, completer, what hands back at the end; and the next
+PROCESS = 0  # the process's number, 0 when it recycles and has left its desk; by its main thread, as KILL_AFTER and TICKED
+ENDED = 1  # outcomes written so far; by the completer
+CLAIM = 2  # the claim that was sent and whose jobs are in no ring yet, 0: none; by the producer, as the next two
+CLAIM_QUEUE = 3  # its queue's number
+CLAIM_AFTER = 4  # a seq below everything that it can take
+KILL_AFTER = 5  # monotonic ns after which the process is stuck, unless it ticks before (0: nothing limits it)
+TICKED = 6  # monotonic ns of the watchdog's last tick (0: the process is not there yet)
+SESSIONS = range(7, 11)  # backend pids, by who connects: producer, completer, what hands back at the end; and the next
 CUT_SESSION = SESSIONS[3]  # that the producer sent the unanswered claim on, when it has another (0: none)
-LEFT = 12  # 1: the exit code that follows is the process's own, and not that of a job which ended it; by its main thread
-DESK_WORDS = 16  # with three to spare
+LEFT = 11  # 1: the exit code that follows is the process's own, and not that of a job which ended it; by its main thread
+DESK_WORDS = 16  # with four to spare
 
 # Words of a lane, before its slots and its ring; by the producer.
 HEAD = 0  # how many ids have ever been put into the ring

@@ -31,12 +31,17 @@ PAUSE = 0.5
 
 
 class Listener:
-    """The listener's thread; `on_hint` is called in it with each payload, and with '' after a (re)connection."""
+    """The listener's thread.
 
-    def __init__(self, config: Config, url: str, on_hint: Callable[[str], None]) -> None:
+    In it `on_hint` is called with each payload, and with '' after a (re)connection; and `look` after that, which returns the
+    seconds until it is to be called again if no hint comes before, None for never.
+    """
+
+    def __init__(self, config: Config, url: str, on_hint: Callable[[str], None], look: Callable[[], float | None]) -> None:
         self._config = config
         self._url = url
         self._on_hint = on_hint
+        self._look = look
         self._stopping = threading.Event()
         self._connection: Connection | None = None
         self._thread = threading.Thread(target=self._run, name="fastq listener", daemon=True)
@@ -73,11 +78,11 @@ class Listener:
 
     def _receive(self, connection: Connection) -> None:
         while not self._stopping.is_set():
-            quiet = True
-            for hint in connection.notifications(PATIENCE):
+            quiet, again = True, self._look()
+            for hint in connection.notifications(PATIENCE if again is None else again):
                 quiet = False
                 self._on_hint(hint)
-            if quiet and not self._stopping.is_set():
+            if quiet and again is None and not self._stopping.is_set():
                 connection.execute("select 1")
 
     def _drop(self) -> None:

@@ -1,6 +1,6 @@
 """Who sits where on a host: start worker processes, bury those that end, give their places to others.
 
-Done by the supervisor's main thread; `everybody` and `first` may be asked by any thread of it.
+Done by the supervisor's main thread; `everybody`, `working` and `first` may be asked by any thread of it.
 
 A child that dies: its jobs go to the registrar at once (milliseconds, not a time to live), and a new child with a new number
 takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.
@@ -69,6 +69,10 @@ class Places:
     def everybody(self) -> list[Child]:
         """Return all children: those that work and those that leave. Who changes over is in both."""
         return [*self._children.values(), *self._leaving.values()]
+
+    def working(self) -> list[Child]:
+        """Return the children that claim, and those that are about to."""
+        return list(self._children.values())
 
     def first(self) -> Child | None:
         """Return the child that works in the first place, which runs the singletons."""

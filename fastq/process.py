@@ -342,7 +342,6 @@ class Process:
 
     def _show_title(self) -> None:
         busy = self.watchdog.executing()
-        self.desk[board.BUSY] = busy
         slots = sum(feed.concurrency for feed in self.feeds)
         self._title(f"{','.join(self.config.concurrency)} busy {busy}/{slots}")
 

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
 
-from fastq import board
 from fastq.board import Board
 from fastq.children import Nursery
 from fastq.config import tell_nursery
@@ -36,6 +35,7 @@ from fastq.places import STOP_MARGIN, Places
 from fastq.process import desk_count, ring_size
 from fastq.registrar import Registrar
 from fastq.singletons import hinted
+from fastq.waker import Waker
 from fastq.watchdog import BEYOND_GRACE
 
 if TYPE_CHECKING:
@@ -80,10 +80,11 @@ class Supervisor:
         tell_nursery(app, str(app_dir or ""))
         self._nursery = Nursery(config, app, app_dir, url, self._board)
         self._registrar = Registrar(config, url, self._board, self._cancel, declared)
-        self._listener = Listener(config, url, self._wake)
         self._maintainer = Maintainer(config, url)
         self._selector = selectors.DefaultSelector()
         self._places = Places(config, self._board, self._nursery, self._registrar, self._selector)
+        self._waker = Waker(self._board, list(config.concurrency), desk_count(config), self._places)
+        self._listener = Listener(config, url, self._hear, self._waker.look)
         self._failure: str | None = None
         self._stopping = False
         self._signals = 0
@@ -231,21 +232,19 @@ class Supervisor:
         for child in self._places.everybody():
             child.order(word)
 
-    def _wake(self, hint: str) -> None:
-        """Make producers look: a notification came. Called by the listener's thread."""
-        if hint == "@cancel":
-            self._registrar.beat_now()
-        if hint.startswith("@"):
+    def _hear(self, hint: str) -> None:
+        """Hand a hint on to whom it concerns. Called by the listener's thread."""
+        if not hint:
+            self._waker.wake_all()
+        elif not hint.startswith("@"):
+            self._waker.wake_one(hint)
+        else:
+            if hint == "@cancel":
+                self._registrar.beat_now()
             self._maintainer.hint(hint)
             lease, first = hinted(hint), self._places.first()
             if lease and first:
                 first.hint(f"lease {lease}")
-            return
-        for queue, name in enumerate(self._config.concurrency):
-            if hint in ("", name):
-                self._board.cursor(queue)[board.WAKES] += 1
-        for child in self._places.everybody():
-            child.wake()
 
     def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
         """Tell children which of their jobs were cancelled, after each beat anew. Called by the registrar's thread."""

@@ -26,7 +26,7 @@ LAYERS = (
         "listener registrar lease lease_memory elector term chores periodic_store maintainer singleton singletons "
         "migrate partitions embedded app admin admin_leaders admin_periodic connecting"
     ),
-    "process children nursery places supervisor",
+    "process children nursery places waker supervisor",
     "cli bench testing __init__ __main__",
 )
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules.split()}

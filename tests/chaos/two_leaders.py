@@ -144,7 +144,7 @@ def lead(name: str) -> None:
                 term.wake(chore)
 
     elector = Elector(config, config.database_url, [candidacy("leader", domain_chores), candidacy("schema", schema_chores)])
-    listener = Listener(config, config.database_url, hint)
+    listener = Listener(config, config.database_url, hint, lambda: None)
     asked = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: asked.set())
     elector.start()

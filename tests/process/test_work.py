@@ -1,5 +1,7 @@
 """Jobs of a healthy host: who works them, how many at once, in what order, and how soon."""
 
+import os
+import signal
 import statistics
 import time
 
@@ -125,6 +127,32 @@ def test_a_job_starts_within_milliseconds_on_an_idle_host(supervise, jobs):
 
     assert statistics.median(waits) < 0.03
     assert max(waits) < 0.5
+
+
+def test_jobs_that_come_one_by_one_spread_over_the_processes_and_a_burst_over_all(supervise, jobs):
+    workers = supervise(procs=3, queues="default=2", poll_interval=30).workers
+    one_by_one = []
+    for _ in range(3):
+        one_by_one.append(jobs.add("nap", seconds=20))
+        jobs.wait_until_told("start", one_by_one[-1])
+    assert {line.pid for line in jobs.told("start")} == set(workers)
+
+    burst = jobs.add_all("nap", [{"seconds": 20}] * 3)
+    jobs.wait_until_told("start", times=6, timeout=1.0)
+    assert {line.pid for line in jobs.told("start") if line.id in burst} == set(workers)
+
+
+def test_a_process_that_does_not_wake_holds_up_no_job(supervise, jobs):
+    supervisor = supervise(procs=2, poll_interval=30)
+    jobs.wait_until_told("end", jobs.add("nap"))
+    frozen = jobs.told("end")[0].pid
+    os.kill(frozen, signal.SIGSTOP)
+
+    waits = seconds_until_start(jobs, 5, 0.03)
+
+    os.kill(frozen, signal.SIGCONT)
+    assert max(waits) < 0.5
+    assert {line.pid for line in jobs.told("start")[1:]} == set(supervisor.workers) - {frozen}
 
 
 def test_without_listen_a_job_starts_within_the_poll_interval(supervise, jobs):
