@@ -99,6 +99,21 @@ def check(connection: Connection) -> None:
     _check_not_newer(connection.schema, version)
 
 
+def check_owner(connection: Connection) -> None:
+    """Raise MigrationError unless the connection's role may make and drop the archive's partitions, as a leader does."""
+    [(owner, role, may)] = connection.execute(
+        "select pg_get_userbyid(relowner)::text, current_user::text, pg_has_role(relowner, 'usage') "
+        "from pg_class where oid = to_regclass($1::text)",
+        f'"{connection.schema}".job',
+    )
+    if not may:
+        raise MigrationError(
+            f"the schema '{connection.schema}' belongs to the role '{owner}', and who leads makes and drops partitions in it, "
+            f"but '{role}' is no member of '{owner}': run as '{owner}', grant it to '{role}', "
+            "or set FASTQ_LEAD=off where another host leads (docs/postgres.md, Roles)"
+        )
+
+
 def current_version(connection: Connection) -> int:
     """Return the version of the connection's schema; 0 if it is missing or empty."""
     table = f'"{connection.schema}".migration'

@@ -17,7 +17,7 @@ from fastq.config import unknown_variables
 from fastq.errors import ConfigError
 from fastq.events import emit
 from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
-from fastq.migrate import current_version, migrate
+from fastq.migrate import check_owner, current_version, migrate
 
 if TYPE_CHECKING:
     from fastq.config import Config
@@ -57,6 +57,8 @@ def main(options: argparse.Namespace) -> int:
             migrate(database.url, config.schema)
         connection = admin.connect(config, database.url)
         try:
+            if config.lead:
+                check_owner(connection)
             domains.check(connection, config.leader_domain, list(config.concurrency), config.process_ttl)
             periodic_store.define(connection, registry)
             _introduce(options.target, config, registry, database, connection)

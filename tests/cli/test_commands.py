@@ -312,6 +312,18 @@ def test_a_role_without_rights_is_told_so_in_a_line_with_code_3(fastq, stranger,
     assert words == ("migrate",) or "docs/postgres.md, Roles" in told.stderr
 
 
+def test_who_may_lead_but_owns_nothing_is_told_so_at_the_start(fastq, database, stranger):
+    role = f"fastq_stranger_{os.getpid()}"
+    for right in ("usage on schema fastq", "all on all tables in schema fastq", "all on all sequences in schema fastq"):
+        execute(database, f"grant {right} to {role}")
+
+    told = fastq("run", "app:registry", FASTQ_DATABASE_URL=stranger)
+
+    assert told.returncode == 3
+    assert f"'{role}' is no member of" in told.stderr
+    execute(database, f"drop owned by {role}")
+
+
 def test_version_survives_a_role_without_rights(fastq, stranger):
     told = fastq("version", "--json", FASTQ_DATABASE_URL=stranger)
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from fastq.admin_leaders import resign
 from tests.db.jobs import session
@@ -263,3 +264,21 @@ def test_a_leader_that_only_polls_hands_over_within_a_poll(supervise, jobs):
     assert time.monotonic() - sent < 0.2 + 0.25 + BUSY
     assert first.wait()[0] == 0
     assert second.stop()[0] == 0
+
+
+def test_who_never_leads_needs_not_own_the_schema(supervise, jobs):
+    role = f"fastq_worker_{os.getpid()}"
+    jobs.execute(f"create role {role} login")
+    jobs.execute(f"grant usage on schema fastq to {role}")
+    jobs.execute(f"grant select, insert, update, delete on all tables in schema fastq to {role}")
+    jobs.execute(f"grant usage, select, update on all sequences in schema fastq to {role}")
+    supervisor = supervise(database_url=make_conninfo(jobs.url, user=role), lead="off")
+
+    done, failed = jobs.add("nap"), jobs.add("outcome", what="raise", max_attempts=1)
+
+    assert jobs.wait_for(done, "completed")
+    assert jobs.wait_for(failed, "discarded")
+    assert supervisor.stop()[0] == 0
+    assert "permission denied" not in supervisor.said
+    jobs.execute(f"drop owned by {role}")
+    jobs.execute(f"drop role {role}")
