@@ -129,17 +129,14 @@ def test_a_job_starts_within_milliseconds_on_an_idle_host(supervise, jobs):
     assert max(waits) < 0.5
 
 
-def test_jobs_that_come_one_by_one_spread_over_the_processes_and_a_burst_over_all(supervise, jobs):
+def test_more_jobs_than_one_process_has_room_for_start_in_all_of_them(supervise, jobs):
     workers = supervise(procs=3, queues="default=2", poll_interval=30).workers
-    one_by_one = []
-    for _ in range(3):
-        one_by_one.append(jobs.add("nap", seconds=20))
-        jobs.wait_until_told("start", one_by_one[-1])
-    assert {line.pid for line in jobs.told("start")} == set(workers)
+    jobs.wait_until_told("start", jobs.add("nap", seconds=20))
 
-    burst = jobs.add_all("nap", [{"seconds": 20}] * 3)
-    jobs.wait_until_told("start", times=6, timeout=1.0)
-    assert {line.pid for line in jobs.told("start") if line.id in burst} == set(workers)
+    jobs.add_all("nap", [{"seconds": 20}] * 5)
+
+    lines = jobs.wait_until_told("start", times=6, timeout=5.0)
+    assert sorted(line.pid for line in lines) == sorted(workers * 2)
 
 
 def test_a_process_that_does_not_wake_holds_up_no_job(supervise, jobs):
@@ -151,7 +148,7 @@ def test_a_process_that_does_not_wake_holds_up_no_job(supervise, jobs):
     waits = seconds_until_start(jobs, 5, 0.03)
 
     os.kill(frozen, signal.SIGCONT)
-    assert max(waits) < 0.5
+    assert max(waits) < 3.0, "the poll is a tenth as frequent"
     assert {line.pid for line in jobs.told("start")[1:]} == set(supervisor.workers) - {frozen}
 
 
