@@ -6,6 +6,7 @@ FASTQ_DATABASE_URL or of an embedded Postgres in a temporary folder. Server and 
 """
 
 import os
+import re
 import shutil
 import struct
 import sys
@@ -278,16 +279,23 @@ def shares(connection: db.Connection) -> None:
     update = whole.partition("\nselect\n")[0]
     few = update.replace("returning id, seq, attempt, max_attempts, priority, created_at, kind, args, tags", "returning id, seq")
     few += "\nselect string_agg(int8send(id), ''), string_agg(int8send(seq), '') from claimed"
+    others = ", ".join(f"${number}::bigint" for number in (4, 5, 6, 8, 9, 10, 11))  # each parameter must have a type
+    at_once = (
+        f"queue = $2::text and priority = 1 and seq > $3::bigint and seq <= $3 + $7::bigint and state = 'available'\n"
+        f"      and ({others}) is not null\n    returning"
+    )
     variants = {
         "a claim": whole,
         "a claim that answers with id and seq only": few,
         "a claim without row locks": whole.replace("for update skip locked", ""),
+        "a claim that finds and changes rows at once": re.sub(r"job\.ctid = any.*?returning", at_once, whole, flags=re.DOTALL),
     }
     for label, text in variants.items():
         filled(connection)
+        [(before,)] = connection.execute(f"select min(seq) - 1 from {SCHEMA}.job")
 
-        def work(text: str = text) -> None:
-            after, number, done = 0, 1 << 32, 0
+        def work(text: str = text, before: int = before) -> None:
+            after, number, done = before, 1 << 32, 0
             while done < JOBS:
                 numbers = [NUMBER.pack(value) for value in (number, after, 0, 0, 0, BATCH, *[2**62] * 4)]
                 numbers.insert(1, b"default")
