@@ -5,7 +5,7 @@ connects for itself. With `conn` a job is part of the caller's transaction: ther
 not. Without, it is a transaction of its own, on a small pool of autocommit connections.
 
 What is decided about args and options is in enqueue.py, how callers' connections differ in adapters.py, when a wake-up
-may be sent in wake.py. It deliberately starts no thread but psycopg_pool's and a timer for the last of several wake-ups.
+may be sent in wake_limiter.py. It deliberately starts no thread but psycopg_pool's and a timer for the last of several wake-ups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fastq.config import Config, settled
 from fastq.db import statement
 from fastq.enqueue import Call, Enqueue, Options
 from fastq.errors import ConfigError, OptionError
-from fastq.wake import WakeLimiter
+from fastq.wake_limiter import WakeLimiter
 
 A = TypeVar("A")
 

@@ -22,7 +22,7 @@ from fastq.args import Args, Kind
 from fastq.client import Settings
 from fastq.config import Config
 from fastq.enqueue import Call, Enqueue, Options
-from fastq.wake import WakeLimiter
+from fastq.wake_limiter import WakeLimiter
 
 A = TypeVar("A")
 

@@ -2,7 +2,7 @@
 
 import random
 
-from fastq.wake import WakeLimiter
+from fastq.wake_limiter import WakeLimiter
 
 
 class Clock:
