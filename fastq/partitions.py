@@ -151,17 +151,22 @@ def _set_default_aside(connection: Connection, hold: Callable[[], None]) -> None
     """Put an empty default partition in the place of the present one, unless there is one aside already."""
     with _transaction(connection, hold):
         if pages_aside(connection) is None:
-            owner = "select quote_ident(pg_get_userbyid(relowner)) from pg_class where oid = $1::text::regclass"
-            [(owner,)] = connection.execute(owner, f'"{connection.schema}".job_archive')
             for text in (
                 "lock table only fastq.job_archive in access exclusive mode",
                 "alter table fastq.job_archive detach partition fastq.job_archive_default",
                 "alter table fastq.job_archive_default rename to job_archive_rest",
                 "create table fastq.job_archive_default (like fastq.job_archive including all)",
-                f"alter table fastq.job_archive_default owner to {owner}",  # another member of that role may lead next
+                f"alter table fastq.job_archive_default owner to {_owner(connection)}",
                 "alter table fastq.job_archive attach partition fastq.job_archive_default default",
             ):
                 connection.execute(db.in_schema(text, connection.schema))
+
+
+def _owner(connection: Connection) -> str:
+    """Return whose the archive is: what we make for it must be his too, since another member of that role may lead next."""
+    owner = "select quote_ident(pg_get_userbyid(relowner)) from pg_class where oid = $1::text::regclass"
+    [(owner,)] = connection.execute(owner, f'"{connection.schema}".job_archive')
+    return str(owner)
 
 
 def partitions(connection: Connection) -> list[str]:
@@ -201,6 +206,7 @@ def _ensure(connection: Connection, name: str, hold: Callable[[], None]) -> bool
                 # for the sake of other days nobody need wait.
                 f"lock table only fastq.job_archive in {mode} mode",
                 f"create table if not exists fastq.{name} (like fastq.job_archive including all) with ({SETTINGS})",
+                f"alter table fastq.{name} owner to {_owner(connection)}",
                 "lock table fastq.job_archive_default in access exclusive mode",
                 f"set local statement_timeout = '{STALL}'",
                 f"with moved as ({taken}) insert into fastq.{name} select * from moved",  # noqa: S608

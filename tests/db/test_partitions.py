@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from fastq import db
+from fastq.migrate import migrate
 from fastq.partitions import bring_back, drop_aside, drop_old_partitions, ensure_partitions, name_of, pages_aside, partitions
 from tests.helpers import execute, wait_for
 
@@ -115,8 +117,6 @@ def test_a_partition_that_somebody_reads_is_left_for_the_next_run_and_holds_up_n
 
 
 def test_partitions_live_in_the_schema_that_is_configured(empty_database):
-    from fastq.migrate import migrate
-
     migrate(empty_database, "other")
     connection = db.connect(empty_database, role="test", schema="other")
     try:
@@ -208,7 +208,7 @@ def test_no_completion_is_refused_while_the_partition_of_today_is_made(connectio
     assert [completer.result() for completer in completers] == [None] * 4
 
 
-def test_a_new_default_partition_belongs_to_the_owner_of_the_archive(connection, database, monkeypatch):
+def test_new_partitions_belong_to_the_owner_of_the_archive(connection, database, monkeypatch):
     monkeypatch.setattr("fastq.partitions.LARGE", 0)
     role = f"fastq_archivist_{os.getpid()}"
     connection.execute(f"create role {role}")
@@ -219,12 +219,33 @@ def test_a_new_default_partition_belongs_to_the_owner_of_the_archive(connection,
 
         ensure_partitions(connection, days_ahead=0)
 
-        owner = "select tableowner from pg_tables where schemaname = 'fastq' and tablename = 'job_archive_default'"
-        assert connection.execute(owner) == [(role,)]
+        owners = "select tableowner from pg_tables where schemaname = 'fastq' and tablename in ($1, 'job_archive_default')"
+        assert connection.execute(owners, name_of(today())) == [(role,), (role,)]
     finally:
         connection.execute(f"reassign owned by {role} to current_user")
         connection.execute(f"drop owned by {role}")
         connection.execute(f"drop role {role}")
+
+
+def test_a_member_of_the_owners_role_drops_the_days_that_another_member_made(empty_database):
+    owner, maker, dropper = (f"fastq_{role}_{os.getpid()}" for role in ("owner", "maker", "dropper"))
+    execute(empty_database, f"create role {owner} login")
+    execute(empty_database, "create schema fastq")  # by somebody else: its owner could drop what is in it
+    try:
+        execute(empty_database, f"grant usage, create on schema fastq to {owner}")
+        migrate(make_conninfo(empty_database, user=owner))
+        for member, change, days in ((maker, ensure_partitions, 0), (dropper, drop_old_partitions, -1)):
+            execute(empty_database, f"create role {member} login in role {owner}")
+            connection = db.connect(make_conninfo(empty_database, user=member), role="test")
+            try:
+                assert change(connection, days) == [name_of(today())]
+            finally:
+                connection.close()
+    finally:
+        for role in (maker, dropper, owner):
+            if execute(empty_database, "select from pg_roles where rolname = %s", role):
+                execute(empty_database, f"drop owned by {role} cascade")
+                execute(empty_database, f"drop role {role}")
 
 
 def wait_for_a_lock(connection):
