@@ -42,6 +42,9 @@ YEARS = 50
 FIRST_WINDOW, GROWTH = timedelta(minutes=1), 4
 """How far to look back for the last ticks at first, and how much farther each time there were too few."""
 
+HOSTS_OWN = frozenset({"localtime", "posixrules"})
+"""What some systems have among their zones and each host may set to another one: two leaders would not agree on the ticks."""
+
 _FIELDS = "minute hour day-of-month month day-of-week"
 
 
@@ -213,8 +216,10 @@ def _zone_of(tz: object) -> ZoneInfo:
     if not isinstance(tz, str) or not tz:
         raise OptionError(f"tz {tz!r}: expected the name of a time zone, such as 'Europe/Berlin'")
     try:
-        return ZoneInfo(tz)
+        if tz not in HOSTS_OWN:
+            return ZoneInfo(tz)
     except (ValueError, OSError, KeyError):  # no file, a folder, not below the folder of zones; KeyError is "not found"
-        near = difflib.get_close_matches(tz, available_timezones(), n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ", such as 'Europe/Berlin'"
-        raise OptionError(f"tz {tz!r}: no IANA time zone has this name{hint}") from None
+        pass
+    near = difflib.get_close_matches(tz, available_timezones() - HOSTS_OWN, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ", such as 'Europe/Berlin'"
+    raise OptionError(f"tz {tz!r}: no IANA time zone has this name{hint}")

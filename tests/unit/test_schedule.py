@@ -267,6 +267,8 @@ def test_a_bad_expression_is_refused_with_the_field(expression, told):
         ("Europe/Berln", "did you mean 'Europe/Berlin'"),
         ("../../etc/passwd", "no IANA time zone"),
         ("Europe", "no IANA time zone"),
+        ("localtime", "no IANA time zone"),
+        ("/etc/localtime", "such as 'Europe/Berlin'"),
         ("", "expected the name"),
         (UTC, "expected the name"),
         ("a\0b", "no IANA time zone"),
