@@ -1,7 +1,8 @@
 """Enqueue jobs from an event loop: `Client` again, with await.
 
-One client per program and event loop; a second loop, after the first has ended, gets connections of its own, and so does a
-forked child. Everything but the waiting is shared with client.py: this file holds the lines that await.
+One client per program; each event loop that uses it gets connections of its own, and so does a forked child. Loops in several
+threads may share it: each writes what is its own, and drops what was a closed loop's. Everything but the waiting is shared with
+client.py: this file holds the lines that await.
 
 It deliberately takes plain iterables, not asynchronous ones: args are at hand or cheap to make, and a COPY awaits the
 database after each block, so the loop goes on.
@@ -32,7 +33,8 @@ class AsyncClient:
 
     def __init__(self, url: str | None = None, *, schema: str | None = None, config: Config | None = None) -> None:
         self._settings = Settings(url, schema, config)
-        self._sessions: dict[int, _AsyncSessions] = {}  # by process, as in Client
+        # By process, as in Client, and by event loop: a connection is of use to the loop that made it, and to no other.
+        self._sessions: dict[tuple[int, asyncio.AbstractEventLoop], _AsyncSessions] = {}
 
     @property
     def config(self) -> Config:
@@ -115,12 +117,12 @@ class AsyncClient:
         return None
 
     async def aclose(self) -> None:
-        """Send what wake-ups wait and close the connections.
+        """Send what wake-ups wait and close the connections of this event loop.
 
         That is no end: whoever enqueues with it afterwards opens new ones, and is to call `aclose` again.
         """
-        here = self._sessions.pop(os.getpid(), None)
-        if here is not None and here.loop is asyncio.get_running_loop():
+        here = self._sessions.pop((os.getpid(), asyncio.get_running_loop()), None)
+        if here is not None:
             await here.aclose()
 
     async def __aenter__(self) -> Self:
@@ -132,10 +134,13 @@ class AsyncClient:
         await self.aclose()
 
     def _here(self) -> _AsyncSessions:
-        process, loop = os.getpid(), asyncio.get_running_loop()
-        here = self._sessions.get(process)
-        if here is None or here.loop is not loop:
-            here = self._sessions[process] = _AsyncSessions(self._settings, loop)
+        key = process, loop = os.getpid(), asyncio.get_running_loop()
+        here = self._sessions.get(key)
+        if here is None:
+            for old in list(self._sessions):  # at once, for other threads add theirs
+                if old[0] == process and old[1].is_closed():
+                    self._sessions.pop(old, None)
+            here = self._sessions[key] = _AsyncSessions(self._settings, loop)
         return here
 
     async def _run(self, call: Call, conn: object | None) -> adapters.Rows:

@@ -6,6 +6,7 @@ What is stored and refused is the same code, tested in test_client.py; the calle
 import asyncio
 import multiprocessing
 import os
+import threading
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -148,6 +149,38 @@ def test_a_second_event_loop_gets_connections_of_its_own(database):
     asyncio.run(run())
     asyncio.run(run())
     assert count(database) == 2
+
+
+def test_event_loops_in_several_threads_keep_their_own_connections(database):
+    client = AsyncClient(database)
+    turns = threading.Barrier(2)
+    seen: dict[int, set[int]] = {0: set(), 1: set()}
+
+    async def run(number):
+        for _ in range(10):
+            turns.wait(10)
+            await client.enqueue(SortArgs([]))
+            sessions = "select pid from pg_stat_activity where application_name = 'fastq client' and datname = current_database()"
+            seen[number] |= {pid for (pid,) in execute(database, sessions)}
+        turns.wait(10)
+        await client.aclose()
+
+    threads = [threading.Thread(target=lambda n=n: asyncio.run(run(n))) for n in seen]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert count(database) == 20
+    # Each has one, one that was tried first, and maybe one for a wake-up; had each thrown away the other's there were 20.
+    assert len(seen[0] | seen[1]) < 10
+
+
+def test_connections_of_a_loop_that_has_ended_are_dropped(database):
+    client = AsyncClient(database)
+    for _ in range(5):
+        asyncio.run(client.enqueue(SortArgs([])))
+    assert count(database) == 5
+    assert len(client._sessions) == 1
 
 
 def test_a_client_works_in_a_forked_child(database):
