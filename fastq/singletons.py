@@ -244,7 +244,11 @@ class Runner:
 
     def _call(self, handle: Singleton) -> None:
         if not self._is_async:
-            self._function(handle)
+            if outcome.unrun(self._function(handle)) is not None:
+                raise TypeError(
+                    "it gave back what has yet to run, and nobody runs that: the outermost decorator must give an async def "
+                    "(or a function without yield)"
+                )
             return
         try:
             asyncio.run(self._main(handle))

@@ -158,6 +158,20 @@ def test_a_function_that_raises_gives_the_lease_up_and_rests_longer_each_time(st
     assert "in run" in failed["traceback"]
 
 
+def test_a_coroutine_that_a_decorator_hides_is_told_as_a_failure(start, told):
+    async def stay(singleton):
+        await singleton.wait_async(30)
+
+    def decorated(singleton):
+        return stay(singleton)
+
+    start({"a": decorated})
+
+    wait_for(lambda: "singleton.failed" in names(told), 10, "the failure to be told")
+    failed = next(fields for name, fields in told if name == "singleton.failed")
+    assert "the outermost decorator must give an async def" in failed["error"]
+
+
 @pytest.mark.parametrize("awaited", [False, True], ids=["a function", "a coroutine"])
 @pytest.mark.lease("L10")
 def test_a_holder_that_loses_its_lease_is_told_at_once(start, database, told, awaited):
