@@ -1,16 +1,22 @@
--- what: the periodic jobs that living processes define differently, each with the hashes.
+-- what: the periodic jobs that living processes define differently, or all of them otherwise than it is stored (who stored it last is gone),
+--       each with the hashes.
 -- called by: chores/periodic. $1 queues (null or empty: all).
 -- index: none: both tables have as many rows as there are periodic jobs, and worker processes.
 -- locks: none.
 with declared as materialized (
-    select split_part(part, '=', 1) as name, array_agg(distinct split_part(part, '=', 2)) as hashes
+    select split_part(part, '=', 1) as name, split_part(part, '=', 2) as hash
     from (select distinct periodic from fastq.process where expires_at > clock_timestamp()) as app cross join unnest(periodic) as part
-    group by 1
+), known as (
+    select name, hash from declared
+    union
+    select name, hash from fastq.periodic where name in (select name from declared)
 )
-select name, hashes
-from declared
-where cardinality(hashes) > 1 and exists (
+select name, array_agg(hash)
+from known
+where exists (
     select from fastq.periodic
-    where periodic.name = declared.name and (coalesce(cardinality($1::text[]), 0) = 0 or queue = any ($1::text[]))
+    where periodic.name = known.name and (coalesce(cardinality($1::text[]), 0) = 0 or queue = any ($1::text[]))
 )
+group by name
+having count(*) > 1
 order by name

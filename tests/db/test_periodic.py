@@ -314,6 +314,19 @@ def test_definitions_that_differ_are_told_once_per_change(connection, site, even
     assert len([event for event in events if event.name == "periodic.differs"]) == 2
 
 
+def test_a_definition_that_was_stored_by_a_program_that_is_gone_is_told(connection, site, events):
+    declare(connection, registry_of(report=HOURLY))
+    define(connection, report=(HOURLY, {"priority": 2}))
+    declare(connection, registry_of(report=HOURLY))  # a new program was tried and taken back; the old ones went on meanwhile
+
+    Periodic().run(site)
+
+    [told] = [event.fields for event in events if event.name == "periodic.differs"]
+    assert told["name"] == "report"
+    assert len(told["hashes"]) == 2
+    assert row(connection, "report").definitions == 1
+
+
 @pytest.mark.lease("L20", "L33")
 def test_a_stale_term_enqueues_nothing_notes_nothing_and_deletes_nothing(connection, site, monkeypatch):
     define(connection, report=Every(1))
