@@ -10,7 +10,7 @@ a living process declares is not deleted either.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastq.errors import FastqError
 from fastq.periodic import check_name
@@ -55,16 +55,12 @@ def list_periodic(connection: Connection) -> list[PeriodicRow]:
 
 def find_periodic(connection: Connection, name: str) -> PeriodicRow:
     """Return one, or raise FastqError that names the nearest way to find out."""
-    rows = connection.run("periodic_list", check_name(name))
-    if not rows:
-        raise FastqError(f"there is no periodic job '{name}'; fastq periodic list shows them")
-    return PeriodicRow(*rows[0])
+    return PeriodicRow(*_first(connection.run("periodic_list", check_name(name)), name))
 
 
 def pause_periodic(connection: Connection, name: str) -> datetime:
     """Drop the ticks of a periodic job from now on; return since when."""
-    find_periodic(connection, name)
-    paused_at: datetime = connection.run_one("periodic_pause", name, connection.schema)[0]
+    paused_at: datetime = _first(connection.run("periodic_pause", check_name(name), connection.schema), name)[0]
     return paused_at
 
 
@@ -77,8 +73,7 @@ def resume_periodic(connection: Connection, name: str) -> datetime | None:
 
 def run_periodic(connection: Connection, name: str) -> int:
     """Enqueue the job of a periodic job now; return its id."""
-    find_periodic(connection, name)
-    return int(connection.run_one("periodic_run", name, connection.schema)[0])
+    return int(_first(connection.run("periodic_run", check_name(name), connection.schema), name)[0])
 
 
 def delete_periodic(connection: Connection, name: str) -> int:
@@ -91,3 +86,9 @@ def delete_periodic(connection: Connection, name: str) -> int:
             f"fastq periodic pause {name} stops its ticks"
         )
     return int(deleted[0][0])
+
+
+def _first(rows: list[tuple[Any, ...]], name: str) -> tuple[Any, ...]:
+    if not rows:
+        raise FastqError(f"there is no periodic job '{name}'; fastq periodic list shows them")
+    return rows[0]

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -656,6 +657,22 @@ def test_a_definition_is_deleted_when_its_last_process_has_ended_and_not_before(
 def test_a_name_that_is_not_there_is_told(connection, act):
     with pytest.raises(FastqError, match="there is no periodic job 'nothing'; fastq periodic list"):
         act(connection, "nothing")
+
+
+def test_one_that_is_deleted_while_somebody_pauses_it_is_told_as_not_there(connection, other):
+    define(connection, report=HOURLY)
+    other.execute("begin")
+    other.execute("delete from fastq.periodic")
+    waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
+    with ThreadPoolExecutor(1) as threads:
+        paused = threads.submit(admin_periodic.pause_periodic, connection, "report")
+        try:
+            wait_for(lambda: other.execute(waits) == [(1,)], 30, "the pause to wait")
+        finally:
+            other.execute("commit")
+        with pytest.raises(FastqError, match="there is no periodic job 'report'"):
+            paused.result()
 
 
 def test_the_list_tells_all(connection, site):
