@@ -42,6 +42,9 @@ DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that han
 ATTRIBUTES, METHODS = ("queue", "priority", "max_attempts", "timeout", "archive"), ("retry_delay",)
 """What a worker may state, and may write besides `work`, which is missed where it is misspelt."""
 
+FOREIGN = {"max_retries": "max_attempts", "time_limit": "timeout", "soft_time_limit": "timeout"}
+"""What Celery and Dramatiq call them: who comes from there and writes one of these means ours."""
+
 ALIKE = 0.8
 """How alike a name and a slip of it are: `timout`, `time_out`, `attempts`; `queue_url` and `timer` are not."""
 
@@ -117,6 +120,7 @@ class Registry:
         if reason := unfinished(kind.type):
             raise RegistryError(f"{_place(cls)}: the args of kind '{kind.name}': {reason}")
         _check_work(made)
+        _check_retry_delay(made)
         _check_attributes(cls)
         _settle_options(made, kind)
         made.kind = kind
@@ -217,18 +221,32 @@ def _type_parameter(cls: type[Worker[Any]]) -> Any:
 def _check_work(worker: Worker[Any]) -> None:
     """Refuse a `work` that could not be called, or whose body would not run when it is."""
     cls = type(worker)
-    if cls.work is Worker.work:
+    if cls.work is Worker.work or not callable(worker.work):
         raise RegistryError(f"{_place(cls)} has no work method; write: def work(self, job: Job[...]) -> None")
-    signature = inspect.signature(worker.work)
-    try:
-        signature.bind(None)
-    except TypeError as error:
-        raise RegistryError(
-            f"{_place(cls)}.work is called with a job and nothing else, but takes {signature} ({error}); "
-            f"write: def work(self, job: Job[...])"
-        ) from error
+    _check_call(worker, "work", "a job and nothing else", "def work(self, job: Job[...])", None)
     if inspect.isgeneratorfunction(worker.work) or inspect.isasyncgenfunction(worker.work):
         raise RegistryError(f"{_place(cls)}.work has a yield in it, so calling it would run nothing; return instead")
+
+
+def _check_retry_delay(worker: Worker[Any]) -> None:
+    """Refuse a `retry_delay` that would give no number: what it is asked about comes only when a job has failed."""
+    cls, wanted = type(worker), "def retry_delay(self, attempt: int, error: BaseException) -> float"
+    given: Any = worker.retry_delay
+    if not callable(given) or inspect.iscoroutinefunction(given):
+        got = "an async def" if callable(given) else repr(given)
+        raise RegistryError(f"{_place(cls)}.retry_delay: expected a method, got {got}; write: {wanted}")
+    _check_call(worker, "retry_delay", "an attempt and an error", wanted, 1, None)
+
+
+def _check_call(worker: Worker[Any], name: str, what: str, wanted: str, *given: object) -> None:
+    """Refuse a method that cannot be called with what it is given."""
+    signature = inspect.signature(getattr(worker, name))
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise RegistryError(
+            f"{_place(type(worker))}.{name} is called with {what}, but takes {signature} ({error}); write: {wanted}"
+        ) from error
 
 
 def _check_attributes(cls: type[Worker[Any]]) -> None:
@@ -236,9 +254,10 @@ def _check_attributes(cls: type[Worker[Any]]) -> None:
     for name in [name for name in dir(cls) if not name.startswith("_") and not hasattr(Worker, name)]:
         value = inspect.getattr_static(cls, name)
         known = ATTRIBUTES if isinstance(value, int | float | str | None) else METHODS if inspect.isfunction(value) else ()
-        if near := difflib.get_close_matches(name, known, n=1, cutoff=ALIKE):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=ALIKE)
+        if meant := near[0] if near else FOREIGN.get(name):
             raise RegistryError(
-                f"{_place(cls)}.{name}: a worker has no such option; did you mean {near[0]}? One of your own begins with '_', "
+                f"{_place(cls)}.{name}: a worker has no such option; did you mean {meant}? One of your own begins with '_', "
                 "or has a name less like it"
             )
 
@@ -263,8 +282,11 @@ def _settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
     """Check the worker's options and give the kind those that it leaves open."""
     cls = type(worker)
     timeout: Any = worker.timeout
-    if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < float("inf")):
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < timeout < float("inf")):
         raise RegistryError(f"{_place(cls)}.timeout: expected seconds above 0, or None for no limit; got {timeout!r}")
+    if not isinstance(worker.archive, bool):
+        raise RegistryError(f"{_place(cls)}.archive: expected True or False, got {worker.archive!r}")
     checks: dict[str, Callable[[Any], object]] = {
         "queue": check_queue,
         "priority": check_priority,

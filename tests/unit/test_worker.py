@@ -155,6 +155,9 @@ def test_option_that_args_and_worker_state_differently_is_refused_with_both_plac
         ({"timeout": 0}, "timeout: expected seconds above 0, or None for no limit; got 0"),
         ({"timeout": "30"}, "timeout: expected seconds above 0, or None for no limit; got '30'"),
         ({"timeout": float("nan")}, "timeout: expected seconds above 0"),
+        ({"timeout": True}, "timeout: expected seconds above 0, or None for no limit; got True"),
+        ({"archive": "no"}, "archive: expected True or False, got 'no'"),
+        ({"retry_delay": 3}, "retry_delay: expected a method, got 3; write: def retry_delay(self, attempt: int, error:"),
     ],
 )
 def test_bad_option_is_refused_with_the_rule(registry, options, words):
@@ -252,6 +255,32 @@ def test_work_that_takes_something_else_is_refused(registry, wrong):
     assert "SortWorker.work is called with a job and nothing else, but takes" in refused(registry, SortWorker)
 
 
+def test_retry_delay_that_takes_something_else_or_must_be_awaited_is_refused(registry):
+    class OneArgument(Worker[SortArgs]):
+        def work(self, job):
+            pass
+
+        def retry_delay(self, attempt):
+            return 1.0
+
+    class Awaited(Worker[SortArgs]):
+        def work(self, job):
+            pass
+
+        async def retry_delay(self, attempt, error):
+            return 1.0
+
+    assert "OneArgument.retry_delay is called with an attempt and an error, but takes (attempt)" in refused(registry, OneArgument)
+    assert "Awaited.retry_delay: expected a method, got an async def" in refused(registry, Awaited)
+
+
+def test_work_that_is_no_function_is_refused(registry):
+    class SortWorker(Worker[SortArgs]):
+        work = 3
+
+    assert "SortWorker has no work method" in refused(registry, SortWorker)
+
+
 def test_work_that_yields_is_refused(registry):
     class Lazy(Worker[SortArgs]):
         def work(self, job):
@@ -302,6 +331,8 @@ def test_args_without_dataclass_are_refused_when_their_worker_is_registered(regi
         ("time_out", None, "timeout"),
         ("max_attempt", 2, "max_attempts"),
         ("queues", "mails", "queue"),
+        ("max_retries", 3, "max_attempts"),
+        ("time_limit", 30, "timeout"),
         ("retry_dealy", lambda self, attempt, error: 1.0, "retry_delay"),
     ],
 )
