@@ -99,6 +99,7 @@ class Args:
         super().__init_subclass__()
         copied: Kind[Any] | None = cls.__dict__.get("__fastq_kind__")
         if kind is not None:
+            _check_options(kind, options)
             _attach(cls, Kind(kind, cls, **options))
         elif copied is not None:
             # attrs and dataclass(slots=True) build the class a second time, from its own contents: the copy is meant.
@@ -109,6 +110,8 @@ class Args:
 
 def kind(name: str, **options: Unpack[KindOptions]) -> Callable[[type[C]], type[C]]:
     """Make the decorated args class a kind, where `class X(Args, kind=...)` cannot be written: a msgspec Struct."""
+    check_kind_name(name)  # now: of `@kind` without a call the name is the class, which this would silently replace
+    _check_options(name, options)
 
     def attach(cls: type[C]) -> type[C]:
         if not issubclass(cls, Args):
@@ -117,6 +120,12 @@ def kind(name: str, **options: Unpack[KindOptions]) -> Callable[[type[C]], type[
         return cls
 
     return attach
+
+
+def _check_options(kind: str, options: KindOptions) -> None:
+    if unknown := options.keys() - KindOptions.__optional_keys__:
+        expected = ", ".join(KindOptions.__annotations__)
+        raise OptionError(f"kind {kind!r}: unknown option {', '.join(sorted(unknown))}; expected one of {expected}")
 
 
 def _attach(cls: type[Args], kind: Kind[Any]) -> None:
@@ -167,7 +176,25 @@ def kind_of_type(cls: type[A]) -> Kind[A]:
 
 def kind_of(args: A, handle: Kind[A] | None = None) -> Kind[A]:
     """Find the kind of these args: the handle if one is given, else what their class declares."""
-    return kind_of_type(type(args)) if handle is None else handle
+    if handle is not None:
+        if not isinstance(handle, Kind):
+            raise OptionError(f"kind {handle!r}: expected a Kind, such as MAIL = Kind('mail', MailDict)")
+        return handle
+    try:
+        return kind_of_type(type(args))
+    except UnknownKind:
+        if hint := _misplaced(args):
+            raise UnknownKind(hint) from None
+        raise
+
+
+def _misplaced(args: object) -> str | None:
+    """Say what was probably meant with something that is no args."""
+    if isinstance(args, type):
+        return f"expected args, got the class {args.__qualname__} itself: write {args.__qualname__}(...)"
+    if isinstance(args, list | tuple | set | frozenset):
+        return f"expected the args of one job, got a {type(args).__name__}: enqueue_many takes several"
+    return None
 
 
 def check_kind_name(name: object) -> str:

@@ -269,7 +269,14 @@ def settled(config: Config | None, **given: Any) -> Config:
     """Return a configuration, or without one the environment's, with what was given beside it (None: not given) over it."""
     if config is None:
         return Config.load(**given)
+    if not isinstance(config, Config):
+        raise ConfigError(f"config: expected a Config, such as Config.load(procs=2), got {type(config).__name__}")
     return replace(config, **{name: value for name, value in given.items() if value is not None})
+
+
+def migrate_command(schema: str) -> str:
+    """Return what to type where a schema has no tables: without its name a schema that is not the default is not made."""
+    return "fastq migrate" if schema == Config.schema else f"fastq migrate --schema {schema}"
 
 
 def variable_of(name: str) -> str:

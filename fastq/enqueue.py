@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, check_tags, kind_of
 from fastq.args_json import ArgsCodec
-from fastq.errors import ArgsError, OptionError
+from fastq.errors import ArgsError, OptionError, UnknownKind
 from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
 
 A = TypeVar("A")
@@ -45,7 +45,7 @@ class Options(TypedDict, total=False):
     max_attempts: int | None
     delay: float | timedelta | None
     at: datetime | None
-    tags: Tags
+    tags: Tags | None
 
 
 OPTIONS = Options.__optional_keys__
@@ -105,6 +105,8 @@ class Call(NamedTuple):
 def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call:
     """Prepare one job; raise ArgsError, OptionError or UnknownKind if it is refused."""
     check_names(options)
+    if isinstance(args, Enqueue):
+        raise OptionError("expected args, got an Enqueue, which is for enqueue_many: write enqueue(args, priority=...)")
     of = kind_of(args, kind)
     terms = terms_of(of, options)
     text = of.codec.encode(args, max_bytes).decode()
@@ -115,7 +117,7 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> 
 def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call | None:
     """Prepare many jobs for one statement, None if there are none; one that is refused refuses them all."""
     check_names(options)
-    rows = list(_encoded(items, kind, options, max_bytes))
+    rows = list(_encoded(several(items), kind, options, max_bytes))
     if not rows:
         return None
     terms = [terms for terms, _ in rows]
@@ -141,7 +143,7 @@ class Copy:
     """
 
     def __init__(self, items: Iterable[Any], kind: Kind[Any] | None, options: Options, at: datetime | None) -> None:
-        self._items = items
+        self._items = several(items)
         self._kind = kind
         self._options = Options(**{**options, "delay": None, "at": None})
         self._at = at
@@ -203,20 +205,37 @@ def _encoded(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max
     """Yield the terms and the JSON of each job; jobs of one kind without options of their own share their terms."""
     shared: dict[Kind[Any], tuple[Terms, ArgsCodec[Any]]] = {}
     for position, item in enumerate(items):
-        if type(item) is Enqueue:
-            of = kind_of(item.args, item.kind or kind)
-            args, terms, codec = item.args, terms_of(of, options, item.options), of.codec
-        else:
-            args, of = item, kind_of(item, kind)
-            if of not in shared:
-                shared[of] = (terms_of(of, options), of.codec)
-            terms, codec = shared[of]
         try:
+            if type(item) is Enqueue:
+                of = kind_of(item.args, item.kind or kind)
+                args, terms, codec = item.args, terms_of(of, options, item.options), of.codec
+            else:
+                args, of = item, kind_of(item, kind)
+                if of not in shared:
+                    shared[of] = (terms_of(of, options), of.codec)
+                terms, codec = shared[of]
             encoded = codec.encode(args, max_bytes)
         except ArgsError as error:
             error.position = position
             raise
+        except UnknownKind as error:
+            raise UnknownKind(f"at position {position}: {error}") from None
+        except OptionError as error:
+            if type(item) is Enqueue:  # else it is the call's, and no item's
+                raise OptionError(f"at position {position}: {error}") from None
+            raise
         yield terms, encoded
+
+
+def several(items: Any) -> Iterable[Any]:
+    """Return the items, or raise OptionError where they are one: also a pydantic model, which yields its fields."""
+    if isinstance(items, Iterable) and not isinstance(items, Args | Enqueue):
+        given: Iterable[Any] = items
+        return given
+    hint = "for one job: enqueue(args)"
+    if hasattr(items, "__aiter__"):
+        hint = "collect them first: [args async for args in ...]"
+    raise OptionError(f"expected an iterable of args, got one {type(items).__qualname__}; {hint}")
 
 
 def check_names(options: Options) -> None:
@@ -244,13 +263,13 @@ def terms_of(kind: Kind[Any], options: Options, own: Options | None = None) -> T
     queue = get("queue")
     priority = get("priority")
     max_attempts = get("max_attempts")
-    tags = get("tags") or kind.tags
+    tags = get("tags")
     return Terms(
         kind.name,
         check_queue(queue) if queue is not None else kind.queue or DEFAULT_QUEUE,
         check_priority(priority) if priority is not None else kind.priority or DEFAULT_PRIORITY,
         check_max_attempts(max_attempts) if max_attempts is not None else kind.max_attempts or DEFAULT_MAX_ATTEMPTS,
-        UNIT.join(check_tags(tags)) if tags else None,
+        UNIT.join(kind.tags if tags is None else check_tags(tags)) or None,
         *when(get("delay"), get("at")),
     )
 

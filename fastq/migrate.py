@@ -20,6 +20,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import db
+from fastq.config import migrate_command
 from fastq.errors import DatabaseUnavailable, MigrationError
 
 if TYPE_CHECKING:
@@ -91,10 +92,11 @@ def check(connection: Connection) -> None:
     """Raise MigrationError with the remedy unless the connection's schema is what this program knows."""
     version, known = current_version(connection), migrations()[-1].version
     if version == 0:
-        raise MigrationError(f"the schema '{connection.schema}' has no fastq tables: run fastq migrate")
+        raise MigrationError(f"the schema '{connection.schema}' has no fastq tables: run {migrate_command(connection.schema)}")
     if version < known:
         raise MigrationError(
-            f"the schema '{connection.schema}' has version {version}, this program needs {known}: run fastq migrate"
+            f"the schema '{connection.schema}' has version {version}, this program needs {known}: "
+            f"run {migrate_command(connection.schema)}"
         )
     _check_not_newer(connection.schema, version)
 

@@ -16,6 +16,7 @@ import psycopg
 import psycopg_pool
 from psycopg.rows import TupleRow, tuple_row
 
+from fastq.config import migrate_command
 from fastq.db import (
     CONNECT_TIMEOUT,
     ENCODING,
@@ -94,7 +95,7 @@ def explained(error: Exception, schema: str) -> Exception:
     if isinstance(error, FastqError):
         return error
     if undefined_schema(error):
-        return MigrationError(f"the schema '{schema}' has no fastq tables, or old ones: run fastq migrate")
+        return MigrationError(f"the schema '{schema}' has no fastq tables, or old ones: run {migrate_command(schema)}")
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return DatabaseUnavailable(first_line(error))
     return error

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--priority", type=whole, metavar="N", help="1 (first) to 4 (last) [default: the kind's, else 1]")
     parser.add_argument("--delay", type=seconds, metavar="SECONDS", help="not before so many seconds from now [default: at once]")
     parser.add_argument("--max-attempts", type=whole, metavar="N", help="[default: the kind's, else 25]")
-    parser.add_argument("--tag", action="append", default=[], dest="tags", metavar="TAG", help="may be repeated")
+    parser.add_argument("--tag", action="append", dest="tags", metavar="TAG", help="may be repeated")
     parser.add_argument("--json", action="store_true", help="print JSON: the id")
     settings.add_database(parser)
 

@@ -9,6 +9,7 @@ import platform
 from fastq import codec, db
 from fastq.cli import output, settings
 from fastq.cli.database import found
+from fastq.config import migrate_command
 from fastq.errors import FastqError
 from fastq.migrate import current_version
 
@@ -58,4 +59,5 @@ def main(options: argparse.Namespace) -> int:
 
 def _schema(connection: db.Connection) -> str:
     version = current_version(connection)
-    return f"{connection.schema}, version {version}" if version else f"{connection.schema}, not migrated: run fastq migrate"
+    known = f"version {version}" if version else f"not migrated: run {migrate_command(connection.schema)}"
+    return f"{connection.schema}, {known}"

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
 import psycopg
+import pydantic
 import pytest
 from psycopg.rows import dict_row
 
@@ -125,6 +126,14 @@ def test_an_option_of_the_call_comes_before_the_kinds(enqueue, client, database)
     assert list(calls.values())[1:] == ["other", 4, 1, ["call"]]
 
 
+@ways
+def test_no_tags_at_all_is_a_choice_and_none_is_none(enqueue, client, database):
+    enqueue(client, SlowArgs(1), tags=[])
+    enqueue(client, SlowArgs(2), tags=None)
+
+    assert [job["tags"] for job in jobs(database, "tags")] == [None, ["kind"]]
+
+
 @pytest.mark.parametrize("enqueue", [enqueue_many, enqueue_copy])
 def test_a_jobs_own_option_comes_before_the_calls(enqueue, client, database):
     enqueue(client, SlowArgs(1), Enqueue(SlowArgs(2), priority=2, tags=["own"]), priority=4, tags=["call"])
@@ -235,6 +244,8 @@ def test_no_delay_is_now(enqueue, client, database):
         ({"priority": 5}, "priority 5"),
         ({"max_attempts": 0}, "max_attempts 0"),
         ({"tags": "one"}, "expected a list of strings"),
+        ({"tags": ""}, "expected a list of strings"),
+        ({"tags": 0}, "expected a list of strings"),
         ({"delay": -1}, "delay -1: expected seconds from 0"),
         ({"delay": float("nan")}, "delay nan"),
         ({"delay": "60"}, "delay '60'"),
@@ -292,6 +303,48 @@ def test_what_is_no_args_is_refused(enqueue, client, database):
         enqueue(client, "sort")
 
     assert count(database) == 0
+
+
+@pytest.mark.parametrize("enqueue", [enqueue_many, enqueue_copy])
+def test_a_job_that_is_refused_for_its_options_or_its_kind_is_named(enqueue, client, database):
+    with pytest.raises(OptionError, match="at position 1: priority 9: expected"):
+        enqueue(client, SortArgs([]), Enqueue(SortArgs([]), priority=9))
+    with pytest.raises(UnknownKind, match="at position 1: dict is no Args class"):
+        enqueue(client, SortArgs([]), {"strings": []})
+    with pytest.raises(OptionError, match=r"^priority 9: expected"):
+        enqueue(client, SortArgs([]), priority=9)
+
+    assert count(database) == 0
+
+
+class PydanticArgs(Args, pydantic.BaseModel, kind="model"):
+    n: int
+
+
+async def asynchronous():
+    yield SortArgs([])
+
+
+@pytest.mark.parametrize("method", ["enqueue_many", "enqueue_copy"])
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        (SortArgs([]), r"expected an iterable of args, got one SortArgs; for one job: enqueue\(args\)"),
+        (PydanticArgs(n=1), "expected an iterable of args, got one PydanticArgs; for one job"),
+        (Enqueue(SortArgs([])), "expected an iterable of args, got one Enqueue; for one job"),
+        (asynchronous(), "expected an iterable of args, got one async_generator; collect them first"),
+    ],
+)
+def test_what_is_not_several_is_refused(method, items, message, client):
+    with pytest.raises(OptionError, match=message):
+        getattr(client, method)(items)
+
+
+def test_several_jobs_are_not_one(client):
+    with pytest.raises(UnknownKind, match="got a list: enqueue_many takes several"):
+        client.enqueue([SortArgs([])])
+    with pytest.raises(OptionError, match=r"got an Enqueue, which is for enqueue_many"):
+        client.enqueue(Enqueue(SortArgs([])))
 
 
 def test_a_copy_takes_one_time_for_all_its_jobs(client, database):
@@ -498,6 +551,11 @@ def test_a_schema_that_is_missing_is_named_with_the_remedy(empty_database):
         for call in (lambda: client.enqueue(SortArgs([])), lambda: client.enqueue_copy([SortArgs([])])):
             with pytest.raises(MigrationError, match=r"the schema 'fastq' has no fastq tables.* run fastq migrate"):
                 call()
+    with (
+        Client(empty_database, schema="other") as client,
+        pytest.raises(MigrationError, match="run fastq migrate --schema other"),
+    ):
+        client.get(1)
 
 
 def test_a_database_that_is_not_there_is_told_at_once():

@@ -138,7 +138,7 @@ def test_a_migration_waits_for_its_lock_in_short_attempts(empty_database, monkey
 def test_schemas_of_one_database_are_migrated_apart(empty_database):
     migrate(empty_database, "one")
     assert migrate(empty_database, "two") == NAMES
-    with pytest.raises(MigrationError, match="the schema 'three' has no fastq tables: run fastq migrate"):
+    with pytest.raises(MigrationError, match="the schema 'three' has no fastq tables: run fastq migrate --schema three"):
         checked(empty_database, "three")
 
 

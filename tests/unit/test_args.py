@@ -129,6 +129,31 @@ def test_args_that_are_no_args_say_what_to_write():
         kind_of({"value": 1})
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (Data, r"expected args, got the class Data itself: write Data\(\.\.\.\)"),
+        ([1], "expected the args of one job, got a list: enqueue_many takes several"),
+    ],
+)
+def test_what_is_probably_meant_with_something_else_is_told(given, words):
+    with pytest.raises(UnknownKind, match=words):
+        kind_of(given)
+
+
+def test_the_name_of_a_kind_is_no_kind():
+    with pytest.raises(OptionError, match=r"kind 'mail': expected a Kind, such as MAIL = Kind\('mail', MailDict\)"):
+        kind_of({"value": 1}, "mail")
+
+
+def test_a_decorator_without_its_call_is_refused():
+    with pytest.raises(OptionError, match=r"kind <class .*Lost'>: expected a letter"):
+
+        @kind
+        class Lost(Args):
+            pass
+
+
 def test_options_without_a_kind_are_refused():
     with pytest.raises(OptionError, match=r"options need a kind"):
 
@@ -137,7 +162,7 @@ def test_options_without_a_kind_are_refused():
 
 
 def test_unknown_option_is_refused_where_it_is_written():
-    with pytest.raises(TypeError, match="quue"):
+    with pytest.raises(OptionError, match="kind 'typo': unknown option quue; expected one of queue, priority, max_att"):
 
         class Typo(Args, kind="typo", quue="slow"):
             pass

@@ -95,6 +95,11 @@ def test_a_url_of_another_type_is_refused_without_quoting_its_password():
         Config(database_url=b"postgresql://ada:secret@db/shop")
 
 
+def test_a_configuration_that_is_none_is_refused():
+    with pytest.raises(ConfigError, match=r"^config: expected a Config, such as Config.load\(procs=2\), got dict"):
+        Client(config={"schema": "fastq"})
+
+
 @pytest.mark.parametrize("config", [None, Config()])
 @pytest.mark.parametrize("make", [Client, partial(Lease, "report")])
 def test_a_schema_that_is_no_name_reaches_no_statement(make, config):
