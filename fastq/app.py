@@ -38,7 +38,8 @@ def split(target: str) -> tuple[str, str]:
     module, _, attribute = target.partition(":")
     if all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier():
         return module, attribute
-    hint = f"; for a registry called 'registry' in {target} that is {_guess(target)}" if _guess(target) else ""
+    name = attribute or "registry"
+    hint = f"; for a registry called '{name}' in {module} that is {_guess(module, name)}" if _guess(module, name) else ""
     raise RegistryError(f"expected MODULE:REGISTRY such as app.jobs:registry, got {target!r}{hint}")
 
 
@@ -57,10 +58,10 @@ def insert(app_dir: Path | None) -> Path:
     return directory
 
 
-def _guess(target: str) -> str:
-    path = target.removesuffix(".py").replace("/", ".").strip(".")
-    good = ":" not in path and all(part.isidentifier() for part in path.split("."))
-    return f"{path}:registry" if good else ""
+def _guess(file: str, attribute: str) -> str:
+    path = file.removesuffix(".py").replace("/", ".").strip(".")
+    good = attribute.isidentifier() and all(part.isidentifier() for part in path.split("."))
+    return f"{path}:{attribute}" if good else ""
 
 
 def _import(name: str, target: str, directory: Path) -> ModuleType:
@@ -86,6 +87,8 @@ def _not_found(name: str, missing: str, directory: Path) -> str:
     if "." in name and missing != name.partition(".")[0]:
         parent = missing.rpartition(".")[0]
         found = getattr(sys.modules.get(parent), "__file__", None)
+        if missing == f"{parent}.py" and found:
+            return f"no module '{missing}'; the module is called {parent}: leave '.py' out"
         return f"no module '{missing}'; the package '{parent}' was found at {found or 'a folder without __init__.py'}"
     path = Path(*missing.split(".")).with_suffix(".py")
     below = next((found for found in sorted(directory.glob(f"*/{path}")) if ".venv" not in found.parts), None)

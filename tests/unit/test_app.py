@@ -66,7 +66,9 @@ def test_a_registry_is_imported_from_the_app_dir(folder):
     [
         ("good", "that is good:registry"),
         ("pack/jobs.py", "that is pack.jobs:registry"),
-        ("good:", ""),
+        ("./good.py:registry", "for a registry called 'registry' in ./good.py that is good:registry"),
+        ("pack/jobs.py:tasks", "that is pack.jobs:tasks"),
+        ("good:", "that is good:registry"),
         (":x", ""),
         ("a b:c", ""),
         ("", ""),
@@ -85,6 +87,7 @@ def test_a_module_that_is_not_there_is_told_from_one_that_it_imports(folder):
     (folder / "pack" / "jobs.py").write_text("import pack.nothing\n")
 
     assert refusal("nothing:registry").startswith(f"no module 'nothing' in {folder} nor among the installed packages")
+    assert refusal("good.py:registry") == "no module 'good.py'; the module is called good: leave '.py' out"
     assert refusal("pack.nothing:registry").startswith(f"no module 'pack.nothing'; the package 'pack' was found at {folder}")
     told = refusal("lacking:registry")
     assert told.startswith(
