@@ -8,11 +8,13 @@ Of multiprocess only the start of a process is used: never its queues, pipes or 
 is a `Seat`, sent once, by us, to our own fork server. A child's death is seen as the end of a pipe (its sentinel).
 
 A start waits for the fork server, which may be importing the app for as long as it likes: `interrupt` ends that wait.
+It is not begun without descriptors for all of it: half a request ends the fork server, and all children with it.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import select
 import threading
 import time
@@ -27,6 +29,13 @@ from fastq.process import Seat, main
 if TYPE_CHECKING:
     from fastq.board import Board
     from fastq.config import Config
+
+OWN_DESCRIPTORS, DESCRIPTORS_OF_CHILD = 128, 4
+"""What a supervisor has open: some dozen connections, pipes and libraries' files; and for each child the ends of two pipes, its
+sentinel and the pipe that tells it of our end. 256 children are as many as there are by the usual limit of 1,024."""
+
+DESCRIPTORS_OF_START = 12
+"""What a start opens beside the child's pipes, for a moment: 5, and 5 more where the fork server has to be started first."""
 
 
 class Descriptor:
@@ -145,6 +154,7 @@ class Nursery:
         self._board = board
         self._starting = False  # written by the main thread; read by the handler of its signals
         self._interrupted = False  # the other way round; each writes its own before it reads the other's, so one sees it
+        _allow_descriptors(OWN_DESCRIPTORS + DESCRIPTORS_OF_CHILD * 2 * config.process_count)  # twice: others may recycle
         self._context = multiprocess.get_context("forkserver")  # pyright: ignore[reportAttributeAccessIssue] - made at its import
         self._context.set_forkserver_preload(["fastq.nursery"])
 
@@ -169,6 +179,7 @@ class Nursery:
             self._starting = True
             if self._interrupted:
                 raise InterruptedError("told to end before the fork server was asked")
+            _make_sure_of_descriptors(control_read)
             process.start()
         except (OSError, EOFError):  # the fork server has just died, and the next start makes another; or `interrupt` was called
             for fd in (control_write, wake_write):
@@ -219,6 +230,26 @@ def _pipes() -> tuple[int, int, int, int]:
     for _, write in (first, second):
         os.set_blocking(write, False)
     return *first, *second
+
+
+def _allow_descriptors(count: int) -> None:
+    """Raise the soft limit of what a process may have open, as far as the hard one lets it; children inherit that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        with suppress(ValueError, OSError):
+            limit = count if hard == resource.RLIM_INFINITY else min(count, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _make_sure_of_descriptors(fd: int) -> None:
+    """Raise an OSError unless there are as many as a start takes."""
+    duplicates: list[int] = []
+    try:
+        for _ in range(DESCRIPTORS_OF_START):
+            duplicates.append(os.dup(fd))  # noqa: PERF401 - what was made is closed, also where the next one fails
+    finally:
+        for duplicate in duplicates:
+            os.close(duplicate)
 
 
 _server = forkserver._forkserver  # noqa: SLF001 - for the reason given here

@@ -100,6 +100,26 @@ def test_a_start_for_which_there_are_too_few_descriptors_keeps_none(count):
     assert {fd.name for fd in Path("/proc/self/fd").iterdir()} == before
 
 
+def test_a_host_with_descriptors_for_some_of_its_processes_works_with_these(supervise, jobs):
+    ids = jobs.add_all("nap", [{"seconds": 0.01}] * 50)
+    supervisor = supervise("tests.process.few:registry", procs=8, ready=False)
+    supervisor.wait_until_it_says("Too many open files", times=10)
+    jobs.wait_until_none_is_left()
+
+    assert sorted(line.id for line in jobs.told("end")) == ids
+    assert 0 < len(supervisor.workers) < 8
+    assert "process.died" not in supervisor.said  # a start that fails half way would end the fork server and all of them
+    assert supervisor.stop()[0] == 0
+
+
+def test_the_soft_limit_of_descriptors_does_not_limit_the_processes(supervise, monkeypatch):
+    monkeypatch.setenv("LIMIT", "soft")
+    supervisor = supervise("tests.process.few:registry", procs=8)
+
+    assert len(supervisor.workers) == 8
+    assert supervisor.stop()[0] == 0
+
+
 @pytest.mark.slow
 def test_twenty_quick_starts_and_stops_lose_no_job_and_leave_no_process(supervise, jobs):
     ids = []
