@@ -90,9 +90,20 @@ NO_ROWS_FAULT = {"08", "0A", "25", "26", "28", "3D", "3F", "40", "53", "57", "58
 @functools.cache
 def statement(name: str, schema: str = "fastq") -> str:
     """Return the text of sql/NAME.sql with the schema's own name in it and the header taken off."""
+    return in_schema(_body(name), schema)
+
+
+@functools.cache
+def _body(name: str) -> str:
     text = resources.files("fastq").joinpath("sql", f"{name}.sql").read_text()
-    body = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
-    return in_schema(body.strip(), schema)
+    return "\n".join(line for line in text.splitlines() if not line.startswith("--")).strip()
+
+
+def read_statements() -> None:
+    """Read all statements now: later there may be no descriptor left for it, or others in their place, by an update."""
+    for file in resources.files("fastq").joinpath("sql").iterdir():
+        if file.name.endswith(".sql"):
+            _body(file.name.removesuffix(".sql"))
 
 
 def in_schema(text: str, schema: str) -> str:

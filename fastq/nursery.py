@@ -15,7 +15,7 @@ from pathlib import Path
 from setproctitle import setproctitle
 
 import fastq.process
-from fastq import app
+from fastq import app, db
 from fastq.config import nursery_settings
 
 setproctitle("fastq: fork server")
@@ -32,6 +32,7 @@ def ignore_stops() -> None:
 
 ignore_stops()
 fastq.process.die_with_parent()
+db.read_statements()
 gc.disable()  # no holes in pages that will be shared
 with suppress(BaseException):
     target, app_dir = nursery_settings()

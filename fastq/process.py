@@ -104,7 +104,12 @@ def main(seat: Seat) -> NoReturn:
     except BaseException as error:  # noqa: BLE001 - whatever the app raises while it is imported
         sys.excepthook(type(error), error, error.__traceback__)
         _exit(BOOT_FAILED)
-    process.leave(process.run())
+    try:
+        code = process.run()
+    except BaseException as error:  # noqa: BLE001 - a job has closed our pipes, say: the end must not wait for threads of the user's
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = BROKEN
+    process.leave(code)
 
 
 def _become_child(seat: Seat) -> None:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
 
+from fastq import db
 from fastq.board import Board
 from fastq.children import Nursery
 from fastq.config import tell_nursery
@@ -75,6 +76,7 @@ class Supervisor:
     """The supervisor of one host's worker processes for one app."""
 
     def __init__(self, config: Config, app: str, url: str, app_dir: Path | None = None, declared: Sequence[str] = ()) -> None:
+        db.read_statements()
         self._config = config
         self._board = Board.make(list(config.concurrency.values()), desk_count(config), ring_size(config))
         tell_nursery(app, str(app_dir or ""))

@@ -250,3 +250,11 @@ def test_a_session_may_idle_whatever_the_databases_limit_is(database):
     assert list(session.notifications(0.3)) == []
     assert session.execute("select 1") == [(1,)]
     session.close()
+
+
+def test_statements_that_were_read_need_no_file_any_more():
+    db.read_statements()
+
+    with descriptors_left(0):
+        assert db.statement("snapshot", "elsewhere").startswith("select")
+        assert '"elsewhere".job' in db.statement("job_claim", "elsewhere")

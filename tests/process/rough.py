@@ -3,18 +3,21 @@
 import asyncio
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from fastq import Args, Job, Registry, Worker
-from tests.process.jobs import SHORT, AsyncNapWorker, NapWorker, PatientWorker, tell
+from tests.process.jobs import SHORT, WITNESS, AsyncNapWorker, NapWorker, OutcomeWorker, PatientWorker, tell
 
 registry = Registry()
-for worker in (NapWorker, AsyncNapWorker, PatientWorker):
+for worker in (NapWorker, AsyncNapWorker, OutcomeWorker, PatientWorker):
     registry.register(worker)
 
 
@@ -170,3 +173,38 @@ class Picky(Args, kind="picky"):
 class PickyWorker(Worker[Picky]):
     def work(self, job: Job[Picky]) -> None:
         tell(job, "start")
+
+
+POOL = ThreadPoolExecutor()
+
+
+@dataclass
+class CloseAll(Args, kind="close_all"):
+    """Closes what it has not opened, as a program does that becomes a service."""
+
+
+@registry.register
+class CloseAllWorker(Worker[CloseAll]):
+    def work(self, job: Job[CloseAll]) -> None:
+        tell(job, "start")
+        if job.attempt == 1:
+            sys.excepthook = lambda _, error, __: print("told:", error)
+            POOL.submit(time.sleep, 3600)  # Python waits for it at its end
+            for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+                if fd > sys.stderr.fileno() and fd != WITNESS:
+                    with suppress(OSError):  # of the list itself
+                        os.close(fd)
+            time.sleep(60)
+        tell(job, "end")
+
+
+@dataclass
+class TakeDescriptors(Args, kind="take_descriptors"):
+    """Leaves its process none, as a leak does in the end."""
+
+
+@registry.register
+class TakeDescriptorsWorker(Worker[TakeDescriptors]):
+    def work(self, job: Job[TakeDescriptors]) -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        tell(job, "end")

@@ -138,6 +138,34 @@ def test_a_job_that_takes_its_time_keeps_no_args_of_those_it_was_claimed_with(su
     wait_for(lambda: resident(worker) < before + 25, 5, f"less memory than {resident(worker)} MB, {before} at the beginning")
 
 
+def test_a_process_whose_descriptors_a_job_has_closed_ends_though_threads_of_the_jobs_go_on(supervise, jobs):
+    supervisor = supervise(APP)
+    (worker,) = supervisor.workers
+    closing = jobs.add("close_all")
+    jobs.wait_until_told("start", closing)
+
+    fate = jobs.wait_for(closing, "completed", timeout=30)
+
+    assert (fate.attempt, fate.crashes) == (2, 1)
+    assert worker not in supervisor.workers
+    assert "told: [Errno 9] Bad file descriptor" in supervisor.said
+    assert supervisor.stop()[0] == 0
+
+
+def test_a_process_without_descriptors_left_goes_on_with_what_it_has_open(supervise, jobs):
+    supervisor = supervise(APP)
+    (worker,) = supervisor.workers
+    for kind in ("nap", "take_descriptors"):
+        jobs.wait_for(jobs.add(kind), "completed")
+
+    failing, telling = (jobs.add("outcome", what=what) for what in ("raise", "value"))  # by statements that it has not used yet
+
+    jobs.wait_for(failing, "retryable")
+    assert jobs.wait_for(telling, "completed").output == {"sum": 3}
+    assert jobs.told("start", failing)[0].pid == jobs.told("start", telling)[0].pid == worker
+    assert supervisor.stop()[0] == 0
+
+
 def resident(pid):
     """Return the memory of a process in MB."""
     (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")]
