@@ -200,8 +200,9 @@ class Elector:
         for candidacy in held:  # if this fails it is tried again soon, on another connection
             candidacy.due, candidacy.looked_at = sent + PAUSE, sent
         fences = [candidacy.fence for candidacy in held if candidacy.fence is not None]
-        connection = self._session(self._ttl)
-        answer = lease.renew(connection, fences, self._ttl, self._within(self._ttl))
+        until = sent + lease.patience(self._within(self._ttl))
+        connection = self._session(until - sent)
+        answer = lease.renew(connection, fences, self._ttl, self._within(max(0.01, until - boottime())))
         self._pause = PAUSE
         for candidacy in held:
             if candidacy.name not in answer:

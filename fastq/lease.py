@@ -42,7 +42,7 @@ MARGIN = 0.1
 looking at the clock and acting."""
 
 RENEW_AT = 0.4
-"""Share of the ttl after which it is renewed: one lost renewal is survived, and the next one is still before trust ends."""
+"""Share of the ttl after which it is renewed: one lost renewal is survived, since there is time for another before trust ends."""
 
 JITTER = 0.2
 """Seconds by which candidates differ at most when they try for a lease that runs out: fifty do not come at one moment, and
@@ -57,6 +57,10 @@ RELEASE_TIMEOUTS = (1.0, 2.0, 3.0)
 SHORTEST_LOOK = 1.0
 """Seconds that a look may take at least, with its connection: the last one of `acquire` falls on its timeout, and a lease with a
 short ttl is to be had over a slow way too."""
+
+PATIENCE = 0.7
+"""Share of what is left of the trust that a renewal may take: one that is lost without a word is sent again on a new connection
+before the trust is over. Less would give up answers that are merely slow; a guess. SHORTEST_LOOK at least."""
 
 SHORTEST_TTL, LONGEST_TTL = 0.1, 86_400.0
 """Seconds. Wider than FASTQ_LEASE_TTL's, which leaders go by: a lease of a user's may be for a test, or for a nightly run."""
@@ -134,6 +138,11 @@ def trust_of(sent: float, ttl: float) -> float:
     return sent + ttl * (1 - MARGIN)
 
 
+def patience(left: float) -> float:
+    """Return how long a renewal may take when so much of the trust is left."""
+    return min(left, max(SHORTEST_LOOK, PATIENCE * left))
+
+
 class Watch:
     """What a candidate knows of somebody else's lease: when to try again, and whether its clock can be believed."""
 
@@ -204,7 +213,7 @@ class Lease:
         if sent >= self._trusted_until:
             self._lose()  # what was begun in the time that has run out must not go on as if nothing had been
             return False
-        until = min(self._trusted_until, sent + self._config.statement_timeout)
+        until = sent + min(patience(self._trusted_until - sent), self._config.statement_timeout)
         with self._session(until) as connection:
             held = renew(connection, [self._fence], self.ttl, _left(until))
         resign = held.get(self._fence.name)

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from fastq import admin_leaders, elector, lease
+from fastq import admin_leaders, db, elector, lease
 from fastq.config import Config
 from fastq.elector import Candidacy, Elector
 from fastq.lease import MARGIN, RENEW_AT, boottime
 from tests.helpers import after_renewals, execute, wait_for
+from tests.proxy import Proxy
 
 TTL = 1.0
 NAME = "leader:x"
@@ -221,6 +222,20 @@ def test_a_holder_whose_session_is_ended_goes_on_in_the_same_term_on_a_new_one(s
     (warning,) = [event for event in events if event.name == "elector.waits"]
     assert "postgresql://" not in str(warning)
     assert str(warning.fields["error"]).startswith(("AdminShutdown", "OperationalError"))
+
+
+@pytest.mark.lease("L12", "L29")
+def test_a_renewal_that_is_lost_on_the_way_is_sent_again_on_a_new_connection_while_the_trust_lasts(stand, database):
+    with Proxy(database, {"renew": db.statement("lease_renew")}) as wire:
+        one = stand(url=wire.url, lease_ttl=8.0)
+        fence = one.leads()
+        wire.hold("renew")
+        wait_for(wire.held, 30)  # as by a way through which nothing comes any more, without a word; others are open
+
+        wait_for(lambda: (wire.accepted > 1 and row(database)[2] > 7.0) or one.reasons, 30)
+
+        assert one.reasons == []
+        assert one.fences == [fence]
 
 
 @pytest.mark.lease("L17")

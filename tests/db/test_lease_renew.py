@@ -5,11 +5,12 @@ import time
 import psycopg
 import pytest
 
-from fastq import lease
+from fastq import db, lease
 from fastq.errors import DatabaseUnavailable
 from fastq.lease import boottime
 from tests.db.lease_rows import TTL, expire, release, renew, row, take
 from tests.helpers import execute, wait_for
+from tests.proxy import Proxy
 
 HOLDER = "select holder from fastq.lease where name = 'user:report'"
 
@@ -117,6 +118,20 @@ def test_after_an_error_a_renewal_in_time_goes_on_in_the_same_term(proxy, make):
     assert mine.trusted()
     assert mine.renew()
     assert mine.term == term
+
+
+@pytest.mark.lease("L12", "L29")
+def test_a_renewal_that_is_lost_without_a_word_leaves_time_for_another(database, make):
+    with Proxy(database, {"renew": db.statement("lease_renew")}) as wire:
+        mine = make(url=wire.url, ttl=6.0)
+        assert mine.try_acquire()
+        wire.hold("renew")
+        with pytest.raises(DatabaseUnavailable):
+            mine.renew()
+
+        assert mine.trusted()
+        assert mine.renew()
+        mine.close()
 
 
 @pytest.mark.lease("L13")
