@@ -59,7 +59,7 @@ class ArgsCodec(Generic[A]):
         self._from_json: Callable[[bytes], A]
         self._read_batch: Callable[[bytes], list[A]] | None = None
         try:
-            self._known = _keys(type_) if forbid_unknown_keys else None
+            self._known = _known(type_) if forbid_unknown_keys else None
             if self._pydantic:
                 self._to_json = _dump_model
                 self._from_json = type_.model_validate_json  # type: ignore[attr-defined]
@@ -228,8 +228,14 @@ def _dump_model(model: Any) -> bytes:
     return dumped.encode()
 
 
-def _keys(type_: Any) -> frozenset[str]:
+def field_names(type_: Any) -> list[str] | None:
+    """Name the keys that a type has in JSON, in its order; None if it tells no fields: a mapping, a pydantic model."""
     fields = getattr(msgspec.inspect.type_info(type_), "fields", None)
-    if fields is None:
+    return None if fields is None else [field.encode_name for field in fields]
+
+
+def _known(type_: Any) -> frozenset[str]:
+    names = field_names(type_)
+    if names is None:
         raise TypeError("forbid_unknown_keys needs a type with fields")
-    return frozenset(field.encode_name for field in fields)
+    return frozenset(names)

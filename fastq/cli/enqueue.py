@@ -15,6 +15,7 @@ import msgspec
 from fastq import app
 from fastq.args import Kind
 from fastq.args_faults import MAX_DEPTH, fault_in_text
+from fastq.args_json import field_names
 from fastq.cli import output, settings
 from fastq.cli.database import found
 from fastq.cli.parser import seconds, whole
@@ -86,9 +87,12 @@ def _checked(options: argparse.Namespace) -> tuple[Kind[Any], Any]:
     kind: Kind[Any] = workers[options.kind].kind
     given = _object(options)
     args = kind.codec.decode(msgspec.json.encode(given))
-    seen = msgspec.json.decode(kind.codec.encode(args))
-    if isinstance(seen, dict) and (unknown := sorted(given.keys() - seen.keys())):
-        raise ArgsError(kind.name, f"no such field; {kind.place} has {', '.join(seen)}", field=unknown[0])
+    known = field_names(kind.type)
+    if known is None:  # what was written has all fields of a pydantic model, and of a mapping what was given
+        seen = msgspec.json.decode(kind.codec.encode(args))
+        known = list(seen) if isinstance(seen, dict) else list(given)
+    if unknown := [name for name in given if name not in known]:
+        raise ArgsError(kind.name, f"no such field; {kind.place} has {', '.join(known) or 'none'}", field=unknown[0])
     return kind, args
 
 

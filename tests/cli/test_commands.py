@@ -94,6 +94,21 @@ def test_enqueue_with_the_app_takes_the_options_of_the_kind(on_database, databas
     ]
 
 
+def test_enqueue_with_the_app_knows_fields_that_are_not_written_where_they_have_their_default(on_database, database, folder):
+    (folder / "app.py").write_text(
+        (folder / "app.py").read_text()
+        + "import msgspec\nfrom fastq import kind\n"
+        + "@kind('sparse')\nclass Sparse(Args, msgspec.Struct, omit_defaults=True):\n    times: int = 1\n"
+        + "@registry.register\nclass SparseWorker(Worker[Sparse]):\n    def work(self, job):\n        pass\n"
+    )
+
+    on_database("enqueue", "sparse", '{"times": 1}', "--app", "app:registry")
+    assert "no such field; app.Sparse has times" in on_database(
+        "enqueue", "sparse", '{"time": 1}', "--app", "app:registry", code=2
+    )
+    assert execute(database, "select args from fastq.job") == [({},)]
+
+
 def test_enqueue_refuses_an_option_that_is_not_allowed_and_stores_nothing(on_database, database):
     assert "priority 9: expected a whole number from 1" in on_database("enqueue", "note", "{}", "--priority", 9, code=2)
     assert execute(database, "select count(*) from fastq.job") == [(0,)]

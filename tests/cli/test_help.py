@@ -83,8 +83,9 @@ def test_an_unknown_command_is_answered_with_the_nearest_one(fastq):
         (("enqueue", "note", '{"txt": 1}', "--app", "app:registry"), "missing required field `text`"),
         (
             ("enqueue", "note", '{"text": "", "tims": 2}', "--app", "app:registry"),
-            "field 'tims': no such field; app.NoteArgs has text",
+            "field 'tims': no such field; app.NoteArgs has text, times",
         ),
+        (("enqueue", "mail", '{"to": ""}', "--app", "app:registry"), "field 'to': no such field; app.MailArgs has none"),
         (("enqueue", "nota", "{}", "--app", "app:registry"), "app:registry has no worker for kind 'nota'; it has mail, note"),
     ],
     ids=lambda value: " ".join(map(str, value))[:60] if isinstance(value, tuple) else "",
