@@ -102,12 +102,25 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
         note("")
         table(WORKER_COLUMNS, [_worker_row(kind, worker) for kind, worker in workers], err=True)
         note("")
-    for queue in sorted({_queue(worker) for _, worker in workers} - queues.keys()):
+    left_out = {_queue(worker) for _, worker in workers} - queues.keys()
+    for queue in sorted(left_out):
         kinds = ", ".join(kind for kind, worker in workers if _queue(worker) == queue)
-        _warn(config, f"queue '{queue}' ({kinds}) is not worked here: add --queue {queue}")
+        _warn(config, f"queue '{queue}' ({kinds}) is not worked here: {_adding(config, queue)}")
     for row in rows:
         if row.paused_at and row.name in queues:
             _warn(config, f"queue '{row.name}' is paused: fastq queues resume {row.name}")
+        elif row.name not in queues.keys() | left_out and _is_forgotten(row):
+            _warn(config, f"queue '{row.name}' has jobs, and no process works it: {_adding(config, row.name)}")
+
+
+def _is_forgotten(row: admin.QueueRow) -> bool:
+    return not row.paused_at and not row.processes and bool(row.available or row.scheduled or row.retryable)
+
+
+def _adding(config: Config, queue: str) -> str:
+    """Say how to work a queue too: the first one that is named replaces the one that is worked without any."""
+    alone = config.queues == {DEFAULT_QUEUE: 0}
+    return f"add --queue {DEFAULT_QUEUE} --queue {queue}" if alone else f"add --queue {queue}"
 
 
 def _warn(config: Config, text: str) -> None:

@@ -90,6 +90,17 @@ def test_run_tells_of_a_paused_queue_and_hides_the_password(on_database, databas
     assert "hunter2" not in program.said
 
 
+def test_run_tells_of_a_queue_whose_jobs_nobody_works(on_database, database, folder):
+    on_database("enqueue", "note", '{"text": "waits"}', "--queue", "misspelt", "--delay", 60)
+
+    with started(folder, *command("run", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=database) as program:
+        program.wait_until_it_says("lease.acquired lease=leader:default")
+        assert program.stop() == 0
+
+    told = "warning: queue 'misspelt' has jobs, and no process works it: add --queue default --queue misspelt"
+    assert told in program.said
+
+
 def test_all_that_run_says_is_json_when_asked(database, folder):
     words = command("run", "app:registry", "--procs", 1, "--log-json")
 
@@ -102,7 +113,7 @@ def test_all_that_run_says_is_json_when_asked(database, folder):
     assert (starts["app"], starts["kinds"], starts["processes"]) == ("app:registry, 2 kinds", ["mail", "note"], "1")
     assert [line["warning"] for line in said if line["event"] == "supervisor.warns"] == [
         "FASTQ_QUEUE is no setting; did you mean FASTQ_QUEUES?",
-        "queue 'emails' (mail) is not worked here: add --queue emails",
+        "queue 'emails' (mail) is not worked here: add --queue default --queue emails",
     ]
 
 
