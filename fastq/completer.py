@@ -9,7 +9,8 @@ Postgres refuses because of a value is split until the one row that it is about 
 What the other parts have written is not sent again: it would be told as lost. A lost connection is rebuilt and the part sent
 again: that is safe, because what had been committed before the answer was lost is no longer ours and changes nothing.
 A part is bounded by the bytes that it tells, and halved when the connection is lost over it twice: it may be too much for the
-server, or too slow on its way.
+server, or too slow on its way. What somebody has locked (a transaction that cancels a running job and is not ended) is set aside
+when it has held up a part, and tried again and again; should the process die, and the board have forgotten it, it is rescued.
 It deliberately never looks at args, nor at a worker beyond its `archive`.
 """
 
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from fastq import db, outcome
 from fastq.codec import encode_bools, encode_floats, encode_ids, encode_texts
 from fastq.errors import DatabaseUnavailable
-from fastq.events import emit
+from fastq.events import Seldom, emit
 from fastq.job import Cancel, Job, Snooze
 from fastq.outcome import Failed, Output, Release
 
@@ -49,6 +50,9 @@ LOSSES = 2
 GROW_AFTER = 60.0
 """Seconds after which parts that were halved are tried at twice their size: what was slow may have passed. A guess."""
 
+LOCKED_REST, LAST_REST = 1.0, 0.1
+"""Seconds between looks at what is set aside, and at the end of the process: a guess; each look costs a statement."""
+
 QUIET = 60.0
 """Seconds to sleep at most while nothing comes; only so that a stop is never missed."""
 
@@ -66,7 +70,11 @@ class Completer:
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
         self._ending = threading.Event()
         self.unwritten = 0  # completions that could not be written
-        self._refused: Job[Any] | None = None  # whose outcome was refused last; the thread's own
+        self._refused: Job[Any] | None = None  # whose outcome was refused last; the thread's own, like all that follows
+        self._held_up = False  # a part was, and there may be locked rows: look before each
+        self._aside: list[Job[Any]] = []  # whose rows were locked
+        self._look_at = 0.0  # monotonic time of the next look at them
+        self._seldom = Seldom()
         self._most = config.batch  # jobs in a part
         self._grow_at = 0.0  # monotonic
         self._config = config
@@ -85,13 +93,34 @@ class Completer:
         while True:
             jobs = self.outbox.take(self._config.batch)
             if jobs:
-                self._write(jobs)
-                self.completed += len(jobs)
-                self._on_completed(len(jobs))
-            elif self.stopping:
+                self._settle(jobs)
+            elif self.stopping and (not self._aside or self._gives_up):
+                if self._aside:
+                    self._leave_unwritten(len(self._aside), "their rows are locked")
                 return
             else:
-                self.outbox.wait(QUIET)
+                self.outbox.wait((LAST_REST if self.stopping else LOCKED_REST) if self._aside else QUIET)
+            if self._aside and (self.stopping or time.monotonic() >= self._look_at):
+                aside, self._aside = self._aside, []
+                self._settle(aside)
+                self._look_at = time.monotonic() + LOCKED_REST
+
+    def _settle(self, jobs: list[Job[Any]]) -> None:
+        """Write a batch and count what has left."""
+        kept = len(self._aside)
+        self._write(jobs)
+        done = len(jobs) + kept - len(self._aside)
+        self.completed += done
+        self._on_completed(done)
+        self._held_up = bool(self._aside)
+
+    @property
+    def _gives_up(self) -> bool:
+        return self.give_up_at is not None and time.monotonic() >= self.give_up_at
+
+    def _leave_unwritten(self, count: int, why: str) -> None:
+        self.unwritten += count
+        emit("completions.unwritten", level=logging.ERROR, count=count, error=why)
 
     def _write(self, jobs: list[Job[Any]]) -> None:
         """Write a batch, however long the database takes to come back; each of its parts is written once."""
@@ -99,17 +128,21 @@ class Completer:
         while parts:
             write, part = parts[0]
             try:
-                write(part)
+                if self._held_up:
+                    part = self._without_locked(part)
+                    parts[0] = write, part
+                if part:
+                    write(part)
             except (db.Error, DatabaseUnavailable) as error:
                 count = sum(len(some) for _, some in parts)
-                if self.give_up_at is not None and time.monotonic() >= self.give_up_at:
-                    self.unwritten += count
-                    emit("completions.unwritten", level=logging.ERROR, count=count, error=db.first_line(error))
+                if self._gives_up:
+                    self._leave_unwritten(count, db.first_line(error))
                     return
                 if db.row_refused(error):
                     self._bisect(part, error)
                     del parts[0]
                     continue
+                self._held_up = True  # perhaps by a locked row; after a lost connection it costs one more statement
                 losses += self.connection is not None  # else it is an attempt at a new one that has failed
                 if losses >= LOSSES and len(part) > 1:
                     losses, self._most, self._grow_at = 0, len(part) // 2, time.monotonic() + GROW_AFTER
@@ -128,6 +161,16 @@ class Completer:
                 pause, losses = FIRST_PAUSE, 0
                 self._grow()
 
+    def _without_locked(self, jobs: list[Job[Any]]) -> list[Job[Any]]:
+        """Set those aside whose rows somebody has locked; return the others."""
+        locked = {id_ for (id_,) in self._open.run("job_locked", [job.id for job in jobs])}
+        if not locked:
+            return jobs
+        if self._seldom.lets("locked"):
+            emit("completer.waits", level=logging.WARNING, count=len(locked), error="their rows are locked", pause=LOCKED_REST)
+        self._aside += [job for job in jobs if job.id in locked]
+        return [job for job in jobs if job.id not in locked]
+
     def _grow(self) -> None:
         """Take twice as much again, some time after it was halved."""
         if self._most < self._config.batch and time.monotonic() >= self._grow_at:
@@ -143,8 +186,7 @@ class Completer:
         job = jobs[0]
         emit("completion.refused", level=logging.ERROR, id=job.id, kind=job.kind, error=db.first_line(error))
         if job is self._refused:  # a trigger of yours lets it neither succeed nor fail: it runs again after our end
-            self.unwritten += 1
-            emit("completions.unwritten", level=logging.ERROR, count=1, error=db.first_line(error))
+            self._leave_unwritten(1, db.first_line(error))
             return
         self._refused, job.outcome = job, outcome.failed(job, f"the outcome could not be stored: {db.first_line(error)}")
         self._write(jobs)

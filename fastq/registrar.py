@@ -10,7 +10,8 @@ When a child has died, in this order, each step before the next:
     3. one statement gives the jobs back, and charges an attempt only to those that were executing
     4. its row goes
 Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it. Before each try
-there is a beat: a recovery that is refused (by a user's trigger) or waits for a lock must not make the living look dead.
+there is a beat: a recovery that is refused (by a user's trigger) or waits for a lock must not make the living look dead. What was
+locked when a try had waited for it is left to the leader's rescue, which comes by again: the other jobs do not wait for it.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Dead(NamedTuple):
     after: int  # below every seq of that claim
     queue: str  # of that claim
     sessions: list[int]  # pids of its backends
+    held_up: bool = False  # a recovery waited for a lock in vain
 
 
 class Registrar:
@@ -231,8 +233,10 @@ class Registrar:
     def _recover_next(self, connection: Connection) -> None:
         try:
             self._recover_one(connection, self._dead[0])
-        except (db.Error, DatabaseUnavailable):
-            self._dead.rotate(-1)  # it may be this one that cannot be recovered: the others first
+        except (db.Error, DatabaseUnavailable) as error:
+            # It may be this one that cannot be recovered: the others first.
+            self._dead.append(self._dead[0]._replace(held_up=db.too_slow(error)))
+            self._dead.popleft()
             raise
         self._dead.popleft()
 
@@ -242,9 +246,10 @@ class Registrar:
             _, left = connection.run_one("session_end", dead.sessions, SESSION_END_TIMEOUT)
             if left:
                 raise DatabaseUnavailable(f"sessions of the dead process {dead.pid} have not ended yet: a claim may still commit")
+        locked = {id_ for (id_,) in connection.run("job_locked", dead.claimed)} if dead.held_up or self._stopping else ()
         again, ended, _ = connection.run_one(
             "job_recover",
-            dead.claimed,
+            [id_ for id_ in dead.claimed if id_ not in locked],
             dead.claim,
             dead.after,
             dead.queue,

@@ -1,6 +1,7 @@
 """The completer's batches: each part is written once, and what an unarchived kind returns leaves no row."""
 
 import struct
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -16,6 +17,7 @@ from fastq.lane import Outbox
 from fastq.outcome import Output, failed
 from fastq.worker import Registry, Worker
 from tests.db.jobs import add, archived, claim_number, count, living
+from tests.helpers import wait_for
 
 BAD = Output("no json")  # Postgres refuses it, and with it the whole statement
 registry = Registry()
@@ -164,3 +166,48 @@ def test_a_part_over_which_the_connection_is_lost_twice_is_halved(connection, co
 
     assert complete(jobs) == ["completer.waits"] * 4
     assert count(connection, "job_archive") == 10
+
+
+def test_jobs_whose_rows_are_locked_hold_up_no_others_and_are_written_in_the_end(database, connection, other, events):
+    locked, *rest = claimed(connection, *["kept"] * 10)
+    rest[-1].outcome = Output("1")
+    other.execute("begin")
+    other.execute("update fastq.job set cancel_requested = true where id = $1", locked.id)  # as `cancel` does, in a transaction
+    outbox, done = Outbox(), []
+    config = Config(statement_timeout=1.0)
+    writer = Completer(config, outbox, lambda: db.session(config, database, "completer"), done.append)
+    writer.thread.start()
+
+    outbox.jobs.extend([locked, *rest])
+    outbox.wake()
+    wait_for(lambda: count(connection, "job_archive") == 9, 20.0, "those that nobody has locked")
+    for job in claimed(connection, *["kept"] * 3):  # while the lock is held, others do not even wait for it once
+        outbox.append(job)
+        outbox.wake()
+    wait_for(lambda: sum(done) == 12, 20.0, "those that came later")
+
+    assert living(connection, locked.id)["state"] == "running"
+    other.execute("commit")
+    wait_for(lambda: count(connection, "job") == 0, 20.0, "the last one")
+    writer.finish(time.monotonic() + 20)
+    writer.thread.join(20)
+    assert (sum(done), writer.completed, writer.unwritten) == (13, 13, 0)
+    assert {event.name for event in events} == {"completer.waits"}
+
+
+def test_a_row_that_stays_locked_is_left_at_the_end(database, connection, other, events):
+    locked, free = claimed(connection, "kept", "kept")
+    other.execute("begin")
+    other.execute("select from fastq.job where id = $1 for update", locked.id)
+    config = Config(statement_timeout=1.0)
+    writer = Completer(config, Outbox(), lambda: db.session(config, database, "completer"), lambda count: None)
+    writer.outbox.jobs.extend([locked, free])
+    writer.thread.start()
+    wait_for(lambda: count(connection, "job_archive") == 1, 20.0, "the other one")
+
+    writer.finish(time.monotonic() + 0.3)
+    writer.thread.join(20)
+
+    assert (writer.thread.is_alive(), writer.unwritten, writer.completed) == (False, 1, 1)
+    assert [event.fields["error"] for event in events if event.name == "completions.unwritten"] == ["their rows are locked"]
+    other.execute("rollback")

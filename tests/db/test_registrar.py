@@ -67,6 +67,23 @@ def test_a_lock_on_the_jobs_stops_no_beat(registrar, connection, other, events):
     assert {event.name for event in events} == {"registrar.waits"}
 
 
+def test_a_locked_job_does_not_keep_the_others_of_a_dead_process(registrar, board, connection, other):
+    number, alive = numbers(registrar, 2)
+    registrar.add(alive, 13)
+    locked, free = hold(connection, board, 0, number), hold(connection, board, 0, number)
+    other.execute("begin")
+    other.execute("select from fastq.job where id = $1 for update", locked)
+
+    registrar.recover(number, 0, 7, "test")
+
+    wait_for(lambda: living(connection, free)["state"] == "available", 20.0, "the job that nobody has locked")
+    wait_for(lambda: not registrar.owes, 20.0, "the end of the recovery")
+    assert living(connection, locked)["claim"] == claim_number(number, 1)  # of a process that is gone: rescue finds it
+    assert connection.execute("select id from fastq.process where id = $1", number) == []
+    assert len(beats(connection, alive, 2)) == 2
+    other.execute("rollback")
+
+
 def test_a_number_that_somebody_else_has_is_given_up_and_no_other_of_that_time_is_used(registrar, connection, other):
     (first,) = numbers(registrar, 1)
     registrar.add(first, 13)

@@ -1,0 +1,8 @@
+-- what: those of the jobs $1 whose rows somebody has locked: in a transaction that cancels them, say, and was then forgotten.
+-- called by: completer, registrar: when what they write was held up; the others need not wait.
+-- index: job_pkey.
+-- locks: the other rows, until the statement's end.
+with free as (
+    select id from fastq.job where id = any ($1::bigint[]) for update skip locked
+)
+select id from fastq.job where id = any ($1::bigint[]) and id not in (select id from free)
