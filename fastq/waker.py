@@ -41,6 +41,7 @@ class Waker:
             [[board_.lane(desk, queue, mode).slots for mode in range(board.MODES)] for queue in range(len(queues))]
             for desk in range(desks)
         ]
+        self._at_rest = [bytes(8 * slots) for slots in board_.concurrency]
         self._concurrency = board_.concurrency
         self._asked: dict[int, tuple[float, int]] = {}  # by queue: when to look whether one was enough, and for which of WAKES
 
@@ -89,4 +90,7 @@ class Waker:
         """Count the executors of a queue that rest, threads and loop together; none before its producer is connected."""
         if not self._desks[child.desk][board.SESSIONS[0]]:
             return 0
-        return self._concurrency[queue] - sum(len(slots) - slots.tolist().count(0) for slots in self._slots[child.desk][queue])
+        at_rest = self._at_rest[queue]
+        # A lane at rest, like that of the mode which an app does not have, costs a tenth of one whose jobs are counted.
+        used = [slots for slots in self._slots[child.desk][queue] if slots.tobytes() != at_rest]
+        return self._concurrency[queue] - sum(len(slots) - slots.tolist().count(0) for slots in used)
