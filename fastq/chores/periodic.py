@@ -57,7 +57,7 @@ PRUNED, PRUNE_INTERVAL = 2_000, 600.0
 """Rows of ticks to delete at once for each schedule, and seconds between: six times what one that ticks each second leaves."""
 
 COMPARE_INTERVAL = 10.0
-"""Seconds between looks for definitions that differ: two beats, since that is how they become known."""
+"""Seconds between looks for definitions that differ: two beats, since that is how they become known. And for a clock set back."""
 
 
 class Scheduled(NamedTuple):
@@ -174,7 +174,7 @@ class Periodic:
         site.write("periodic_failed", name, hash_, reason)
 
     def _look_around(self, site: Site, now: float, known: int) -> None:
-        """Do what can wait: tell of definitions that differ, delete old ticks."""
+        """Do what can wait: tell of definitions that differ, follow a clock that was set back, delete old ticks."""
         if known and now >= self._compare_at:
             self._compare_at = now + COMPARE_INTERVAL
             differing = {name: sorted(hashes) for name, hashes in site.connection.run("periodic_differs", site.queues)}
@@ -182,6 +182,8 @@ class Periodic:
                 if self._differing.get(name) != hashes:
                     emit("periodic.differs", level=logging.WARNING, name=name, hashes=hashes)
             self._differing = differing
+            if rewound := site.write("periodic_rewind", site.queues)[0]:
+                emit("periodic.rewound", level=logging.WARNING, names=sorted(rewound))
         if known and now >= self._prune_at:
             pruned = site.write("periodic_prune", site.queues, KEPT, PRUNED)[0]
             site.changed += pruned

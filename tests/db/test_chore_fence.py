@@ -26,6 +26,8 @@ insert into fastq.lease (name, term, expires_at) values ('leader:gone', 1, '2000
 insert into fastq.chore (lease, name, term) values ('leader:gone', 'prune', 1);
 insert into fastq.periodic (name, schedule, hash, kind, args, queue, priority, max_attempts, next_tick)
     values ('report', 'every 60', '0f', 'nap', '{}', 'default', 1, 25, '2000-01-02');
+insert into fastq.periodic (name, schedule, hash, kind, args, queue, priority, max_attempts, last_tick, next_tick)
+    values ('ahead', 'every 60', '0f', 'nap', '{}', 'default', 1, 25, '2100-01-01', '2100-01-02');
 insert into fastq.periodic_tick (name, tick, job_id) values ('report', '2000-01-01', 66)
 """
 DAY = ("2000-01-01 00:00Z", "2000-01-02 00:00Z")
@@ -42,6 +44,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "periodic_enqueue": (["report"], ["0f"], ["2000-01-03"], ["report"], ["2000-01-02"], CHANNEL),
     "periodic_failed": ("report", "0f", "why"),
     "periodic_prune": (None, 60.0, 10),
+    "periodic_rewind": (None,),
     "process_forget": (600.0,),
     "queue_forget": (60.0, 10),
 }

@@ -604,6 +604,20 @@ def test_many_old_ticks_are_deleted_batch_by_batch(connection, site, monkeypatch
     assert left == [150, 50, 0, 0]
 
 
+def test_a_clock_that_was_set_back_silences_no_schedule(connection, site, events):
+    define(connection, report=RARE, sweep=RARE)
+    tick = row(connection, "report").next_tick
+    ahead = "update fastq.periodic set last_tick = $1, next_tick = $2 where name = 'report'"
+    connection.execute(ahead, RARE.next_after(tick), RARE.next_after(RARE.next_after(tick)))  # as after years of another clock
+    chore = Periodic()
+
+    for _ in range(3):
+        chore.run(site)
+
+    assert row(connection, "report").next_tick == row(connection, "sweep").next_tick == tick
+    assert [event.fields for event in events if event.name == "periodic.rewound"] == [{"names": ["report"]}]
+
+
 def test_the_ticks_of_a_pause_are_dropped(connection, other, site):
     define(connection, report=(Every(1), {"missed": Backfill(100)}))
     other.listen(CHANNEL)
