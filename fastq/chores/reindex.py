@@ -109,7 +109,8 @@ class Reindex:
         now = time.monotonic()
         found = [index for index in indexes(site) if now - self._tried.get(index.name, -LOOK) >= pause]
         leftovers = [index for index in found if is_leftover(index)]
-        due = [index for index in found if index.bloated and (index.built_ago is None or index.built_ago >= interval)]
+        # Below 0: the server's clock was set back since.
+        due = [index for index in found if index.bloated and (index.built_ago is None or not 0 <= index.built_ago < interval)]
         for index in (leftovers or due)[:1]:
             self._tried[index.name] = now
             with suppress(TermOver):

@@ -103,6 +103,15 @@ def test_an_index_is_built_once_in_the_interval_whoever_leads(site, connection, 
     assert run_out(Reindex(), site) == 2
 
 
+def test_a_clock_that_was_set_back_keeps_no_index_from_being_built_anew(site, connection, small):
+    bloat(connection)
+    assert run_out(Reindex(), site) == 2
+    bloat(connection)
+    connection.execute("update fastq.chore set ran_at = ran_at + interval '1 year'")
+
+    assert run_out(Reindex(), site) == 2
+
+
 @pytest.mark.parametrize("settings", [{"reindex_interval": 0.0}, {"poll_only": True}])
 def test_it_does_nothing_when_it_is_switched_off_or_sessions_are_shared(database, connection, small, settings):
     bloat(connection)
