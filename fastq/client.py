@@ -85,7 +85,12 @@ class Client:
     @overload
     def enqueue(self, args: A, *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]) -> int: ...
     def enqueue(self, args: Any, *, kind: Kind[Any] | None = None, conn: object | None = None, **options: Unpack[Options]) -> int:
-        """Enqueue one job and return its id."""
+        """Enqueue one job and return its id.
+
+        `conn`: a connection or session of yours, whose transaction the job is part of. `kind`: for args whose class names none.
+        The options `queue`, `priority` (1 is first, 4 last), `max_attempts`, `delay` (seconds) or `at` (with a time zone), and
+        `tags` come before those of the kind.
+        """
         call = enqueue.one(args, kind, options, self._settings.max_bytes)
         return int(self._run(call, conn)[0][0])
 
@@ -105,7 +110,10 @@ class Client:
         conn: object | None = None,
         **options: Unpack[Options],
     ) -> list[int]:
-        """Enqueue all of them or none, in one statement; return the ids in their order. The options hold for each job."""
+        """Enqueue all of them or none, in one statement; return the ids in their order.
+
+        The options, those of `enqueue`, hold for each job; `Enqueue(args, priority=2)` among the items is a job with its own.
+        """
         call = enqueue.many(items, kind, options, self._settings.max_bytes)
         return [row[0] for row in self._run(call, conn)] if call else []
 

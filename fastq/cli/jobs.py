@@ -24,7 +24,7 @@ examples:
   fastq jobs show 42                  args, tags, every error with its traceback, output
   fastq jobs retry 42 43              now, finished ones too: with their id, and one more attempt
   fastq jobs cancel 42                a running job is asked to end
-  fastq jobs list --state discarded --json | jq '.[].id' | xargs fastq jobs retry
+  fastq jobs list --state discarded --json | jq '.[].id' | xargs -r fastq jobs retry
 
 Exit code 1 if one of the ids could not be done.
 """
@@ -101,10 +101,14 @@ def _list(connection: Connection, options: argparse.Namespace) -> int:
     elif found.jobs:
         output.table(COLUMNS, [_cells(job) for job in found.jobs])
     else:
-        output.note("no jobs fit")
+        output.note("no such jobs" if _is_filtered(options) else "no jobs")
     if not found.complete:
         output.note(f"stopped looking at id {found.searched_to:,} after {admin.PATIENCE:g} s: older jobs may fit too")
     return 0
+
+
+def _is_filtered(options: argparse.Namespace) -> bool:
+    return bool(options.state or options.kind or options.queue or options.tag)
 
 
 def _cells(job: admin.JobRow) -> tuple[object, ...]:
