@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import stat
 import sys
+import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -97,9 +98,18 @@ def _not_found(name: str, missing: str, directory: Path) -> str:
 
 
 def _frames(error: BaseException) -> str:
-    """Show the last frames that belong to the user's import."""
+    """Show the last frames of the user's import, and in any case the last one in a file of the user's own."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
-    return "".join(traceback.format_list(frames[-FRAMES:])).rstrip()
+    shown = frames[-FRAMES:]
+    own = [frame for frame in frames if not _is_installed(frame.filename)]
+    if own and own[-1] not in shown:  # a library fails deep within itself; what is wrong is how it was called
+        shown = [own[-1], *frames[1 - FRAMES :]]
+    return "".join(traceback.format_list(shown)).rstrip()
+
+
+def _is_installed(filename: str) -> bool:
+    folders = sysconfig.get_paths()
+    return any(Path(filename).is_relative_to(folders[name]) for name in ("stdlib", "purelib", "platlib"))
 
 
 def _is_ours(filename: str) -> bool:

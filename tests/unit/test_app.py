@@ -123,6 +123,16 @@ def test_a_registry_without_workers_is_told_how_it_gets_some(folder):
     assert "good:empty has no workers; write @empty.register above them" in refusal("good:empty")
 
 
+def test_a_module_that_makes_a_library_fail_deep_within_itself_is_told_with_its_own_frame(folder):
+    (folder / "raising.py").write_text("import json\n\n\nclass Odd:\n    pass\n\n\nmade = json.dumps([[[Odd()]]], indent=1)\n")
+
+    told = refusal("raising:registry")
+
+    assert f'File "{folder}/raising.py", line 8' in told
+    assert "json/encoder.py" in told
+    assert told.count('  File "') == 4
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
