@@ -78,6 +78,9 @@ def difference(came: Any, seen: Any, path: str = "", depth: int = 0) -> Fault | 
     left, right = _parts(came), _parts(seen)
     if left is None or right is None or type(came) is not type(seen) or depth > MAX_DEPTH:
         return _seen_as(path, came, seen)
+    if isinstance(came, Mapping) and right.keys() < left.keys():
+        lost = next(label for label in left if label not in right)
+        return Fault((path + lost).removeprefix("."), "a worker would not see it; declare it in the type, or leave it out")
     if left.keys() != right.keys():
         return _seen_as(path, came, seen)
     for label, value in left.items():

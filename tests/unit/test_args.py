@@ -258,6 +258,11 @@ def test_what_would_not_come_back_is_refused_by_field(shape, value, path, reason
     assert reason in error.reason
 
 
+def test_a_key_that_a_typeddict_does_not_have_is_refused_and_named():
+    with pytest.raises(ArgsError, match="field 'stars': a worker would not see it; declare it in the type, or leave it out"):
+        TYPED.codec.encode({"value": "x" * 500, "stars": 5})
+
+
 def test_two_values_that_look_alike_are_not_told_as_two():
     @dataclass
     class CostArgs(Args, kind="cost"):
