@@ -10,7 +10,8 @@ Invariants:
 - What a holder writes can carry its `Fence`; a statement with the fence of an old term does nothing.
 
 A connection of its own is rebuilt after an error, with a warning. One that was handed in is never closed, cut or
-replaced: its errors go to whoever handed it in. It deliberately starts no thread: renewing is the caller's (or Elector's).
+replaced: its errors go to whoever handed it in. A fork of the holder holds nothing, and leaves his session alone.
+It deliberately starts no thread: renewing is the caller's (or Elector's).
 """
 
 from __future__ import annotations
@@ -188,6 +189,7 @@ class Lease:
         self._connection: Connection | None = None if conn is None else db.adopt(conn, self._config.schema)
         self._fence: Fence | None = None
         self._trusted_until = 0.0  # written by the owner's thread, read by all
+        self._process = os.getpid()  # whose all of this is: a fork's is its own
 
     def try_acquire(self) -> bool:
         """Take the lease if it is to be had now; False as well when it is ours already (renewing is `renew`)."""
@@ -207,6 +209,7 @@ class Lease:
 
     def renew(self) -> bool:
         """Prolong the lease; False when it is not ours any more: stop acting now. An error leaves it unknown: trust runs out."""
+        self._settle()
         if self._fence is None:
             return False
         sent = boottime()
@@ -228,6 +231,7 @@ class Lease:
 
     def release(self) -> bool:
         """Free the lease at once; False if it was not ours any more."""
+        self._settle()
         fence, self._fence, self._trusted_until = self._fence, None, 0.0
         if fence is None:
             return False
@@ -237,7 +241,7 @@ class Lease:
 
     def trusted(self) -> bool:
         """Tell whether we may still act as the holder; costs no statement, may be asked by any thread."""
-        return boottime() < self._trusted_until
+        return boottime() < self._trusted_until and self._process == os.getpid()
 
     @property
     def term(self) -> int | None:
@@ -247,7 +251,7 @@ class Lease:
     @property
     def fence(self) -> Fence | None:
         """Return what statements of ours carry, so that they do nothing once the term is over."""
-        return self._fence
+        return self._fence if self._process == os.getpid() else None
 
     def close(self) -> None:
         """Release, and close the connection if it is ours; if the database does not answer, the lease runs out by itself."""
@@ -267,7 +271,16 @@ class Lease:
         """Free it."""
         self.close()
 
+    def _settle(self) -> None:
+        """Begin anew in a fork: it is somebody else, and must neither use nor close the session, which is still the holder's."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._lose()
+            if self._owned:
+                self._connection = None
+
     def _try(self, watch: Watch, seconds: float) -> tuple[bool, float]:
+        self._settle()
         until = boottime() + max(seconds, SHORTEST_LOOK)
         with self._session(until) as connection:
             sent = boottime()

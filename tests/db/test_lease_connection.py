@@ -1,6 +1,7 @@
 """The connection of a lease: its own or one that was handed in, and no longer waited for than the lease is trusted."""
 
 from dataclasses import replace
+from multiprocessing import get_context
 
 import psycopg
 import pytest
@@ -135,3 +136,29 @@ def test_a_long_ttl_does_not_make_a_statement_wait_longer_than_others_do(proxy, 
             act()
         assert boottime() - sent < 2.0
     proxy.restore()
+
+
+@pytest.mark.lease("L23", "L24")
+def test_a_fork_of_the_holder_holds_nothing_and_leaves_his_session_alone(make, database):
+    mine = make(ttl=60.0)
+    assert mine.try_acquire()
+    term = mine.term
+    context = get_context("fork")
+    told = context.SimpleQueue()
+
+    def use():
+        held = [mine.trusted(), mine.term, mine.fence, mine.renew(), mine.release(), mine.try_acquire()]
+        mine.close()
+        told.put((held, mine.try_acquire()))
+        mine.close()
+
+    child = context.Process(target=use)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    held, again = told.get()
+
+    assert held == [False, None, None, False, False, False]
+    assert not again
+    assert mine.renew()
+    assert mine.term == term
