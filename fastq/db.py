@@ -264,7 +264,7 @@ def connect(
 def check_url(url: str) -> None:
     """Refuse what libpq cannot read, before anybody tries to connect and tries again."""
     try:
-        conninfo_to_dict(url)
+        host = str(conninfo_to_dict(url).get("host") or "")
     except (psycopg.Error, UnicodeError) as error:
         scheme, _, driver = url.partition("://")[0].partition("+")
         if driver and scheme in ("postgresql", "postgres"):
@@ -273,7 +273,11 @@ def check_url(url: str) -> None:
             why = "this begins with no postgresql:// and has no '='"
         else:
             why = why.split('"', maxsplit=1)[0].rstrip(": ")  # what libpq quotes may be a part of the password
-        raise ConfigError(f"the database's URL: expected postgresql://USER@HOST/NAME, or name=value pairs; {why}") from None
+    else:
+        if "@" not in host[1:]:  # an abstract socket begins with one
+            return
+        why = "write an '@' in the user or the password as %40"  # what follows it would be looked up, and told, as the host
+    raise ConfigError(f"the database's URL: expected postgresql://USER@HOST/NAME, or name=value pairs; {why}")
 
 
 def refused_encoding(info: psycopg.ConnectionInfo) -> DatabaseUnavailable | None:

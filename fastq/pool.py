@@ -96,6 +96,10 @@ def explained(error: Exception, schema: str) -> Exception:
         return error
     if undefined_schema(error):
         return MigrationError(f"the schema '{schema}' has no fastq tables, or old ones: run {migrate_command(schema)}")
+    if isinstance(error, psycopg_pool.PoolTimeout):
+        return DatabaseUnavailable(
+            f"no connection within {WAIT:g} s: all {MAX_SIZE} of this client are in use, or the database takes no new ones"
+        )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return DatabaseUnavailable(first_line(error))
     return error

@@ -16,9 +16,9 @@ import pydantic
 import pytest
 from psycopg.rows import dict_row
 
-from fastq import Args, Client, Config, Enqueue, Kind
+from fastq import Args, Client, Config, Enqueue, Kind, pool
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError, UnknownKind
-from tests.helpers import drop_database, execute, url_of
+from tests.helpers import drop_database, execute, url_of, wait_for
 
 NASTY = 'back\\slash "quote" {brace} \\N NULL , $1 %s é 🦉 \n\t\r \x1f'
 TAGS = ["plain", "NULL", 'q"uote', "back\\slash", "{brace}", "two words", "é🦉"]
@@ -556,6 +556,22 @@ def test_a_schema_that_is_missing_is_named_with_the_remedy(empty_database):
         pytest.raises(MigrationError, match="run fastq migrate --schema other"),
     ):
         client.get(1)
+
+
+def test_connections_that_are_all_in_use_are_told_as_that(database, monkeypatch):
+    monkeypatch.setattr(pool, "WAIT", 0.3)
+    monkeypatch.setattr(pool, "MAX_SIZE", 1)
+    waiting = "select count(*) from pg_locks where not granted and relation = 'fastq.job'::regclass"
+    with Client(database) as client:
+        with psycopg.connect(database) as holder:
+            holder.execute("lock table fastq.job in access exclusive mode")
+            thread = threading.Thread(target=client.enqueue, args=(SortArgs([]),))
+            thread.start()
+            wait_for(lambda: execute(database, waiting) == [(1,)])
+            with pytest.raises(DatabaseUnavailable, match=r"no connection within 0\.3 s: all 1 of this client are in use"):
+                client.enqueue(SortArgs([]))
+        thread.join(10)
+    assert count(database) == 1
 
 
 def test_a_database_that_is_not_there_is_told_at_once():

@@ -100,6 +100,7 @@ def test_a_url_that_cannot_be_read_is_told_without_its_password(url):
     ("url", "why"),
     [
         ("postgresql+psycopg://u:secret@h/x", "; leave '+psycopg' out, which is SQLAlchemy's"),
+        ("postgresql://u:se@cret@h/x", "; write an '@' in the user or the password as %40"),
         ("postgres+asyncpg://h/x", "; leave '+asyncpg' out, which is SQLAlchemy's"),
         ("mysql://u:secret@h/x", "; this begins with no postgresql:// and has no '='"),
     ],
