@@ -312,8 +312,12 @@ class Process:
             connection = self._connect("process", 2)
             ids, claims = sorted(job.id for job in jobs), list({job.batch.claim for job in jobs})
             seconds = min(FLUSH_TIMEOUT, self.config.statement_timeout)  # it is ours, the main thread's: no watchdog cuts it
-            connection.run_within(seconds, "job_release", ids, claims, self.config.channel)
+            locked = {id_ for (id_,) in connection.run_within(seconds, "job_locked", ids)}  # the others do not wait for these
+            free = [id_ for id_ in ids if id_ not in locked]
+            connection.run_within(seconds, "job_release", free, claims, self.config.channel)
             connection.close()
+            if locked:
+                emit("jobs.not_handed_back", level=logging.ERROR, count=len(locked), error="their rows are locked")
         except (db.Error, FastqError) as error:
             emit("jobs.not_handed_back", level=logging.ERROR, count=len(jobs), error=db.first_line(error))
 
