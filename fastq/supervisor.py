@@ -196,7 +196,8 @@ class Supervisor:
         """Free a thread of ours from a statement that Postgres, or the network, does not answer."""
         for part in (self._registrar, self._listener, self._maintainer):
             for connection in part.watched():
-                if connection.deadline is not None and now > connection.deadline:
+                deadline = connection.deadline  # read once: its owner may take it away any moment
+                if deadline is not None and now > deadline:
                     emit("connection.cut", level=logging.WARNING, after=connection.timeout)
                     connection.cut()
 
