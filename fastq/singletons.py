@@ -27,7 +27,6 @@ import logging
 import re
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING, Any
 
 from fastq import forks, outcome
@@ -213,7 +212,7 @@ class Runner:
         told = held.notice.given()
         if told and isinstance(error, SingletonStopped | LeaseLost | asyncio.CancelledError):
             return
-        trace = "".join(traceback.format_exception(error))
+        trace = outcome.trace_of(error)  # which no exception of the user's can break: this thread must go on
         fields = {"singleton": self._name, "term": held.handle.term, "error": outcome.told(error), "traceback": trace}
         emit("singleton.failed", level=logging.ERROR, **fields)
         if not told:

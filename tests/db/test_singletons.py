@@ -158,6 +158,18 @@ def test_a_function_that_raises_gives_the_lease_up_and_rests_longer_each_time(st
     assert "in run" in failed["traceback"]
 
 
+def test_an_exception_that_cannot_be_written_is_a_failure_like_others(start, told):
+    def run(singleton):
+        error = SyntaxError("no line")
+        error.filename, error.lineno, error.text = "f", "q", 5
+        raise error
+
+    start({"a": run})
+
+    wait_for(lambda: "singleton.ended" in names(told), 10, "the end of the term")
+    assert "singleton.failed" in names(told)
+
+
 def test_a_coroutine_that_a_decorator_hides_is_told_as_a_failure(start, told):
     async def stay(singleton):
         await singleton.wait_async(30)
