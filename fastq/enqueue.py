@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
 from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, check_tags, kind_of
 from fastq.args_json import ArgsCodec
 from fastq.errors import ArgsError, OptionError, UnknownKind
-from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
+from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_DELAY, Tags
 
 A = TypeVar("A")
 
@@ -27,9 +27,6 @@ DUE = "@due"
 
 RECORD, UNIT = "\x1e", "\x1f"
 """What joins jobs, and the tags of one job, in a statement's parameters; no kind, queue, tag or JSON text has either."""
-
-MAX_DELAY = 100 * 365 * 86_400.0
-"""Seconds: a hundred years. A guess that catches milliseconds and timestamps given for seconds."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -13,10 +13,10 @@ Invariants:
 It deliberately has no database and no methods that act: what shall happen to a job is what `work` returns or raises.
 """
 
-import math
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -30,6 +30,7 @@ QUEUE = re.compile(r"[a-z0-9_][a-z0-9_.\-]{0,62}")  # no sign that settings, not
 QUEUE_RULE = "1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-'"
 DEFAULT_PRIORITY = 1  # first of four: what is less urgent says so itself
 TICK_TAG = "tick:"  # of a periodic job: its tick in ISO 8601, put there by sql/periodic_enqueue.sql
+MAX_DELAY = 100 * 365 * 86_400.0  # seconds: a guess that catches milliseconds and timestamps given for seconds
 DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks
 
 
@@ -214,15 +215,18 @@ class _Alone:
         return self._tags
 
 
-class Snooze(msgspec.Struct, frozen=True):
-    """Return this from `work` to run the job again in so many seconds; it spends no attempt."""
+@dataclass(frozen=True, slots=True, init=False)
+class Snooze:
+    """Return this from `work` to run the job again in so many seconds, or after a timedelta; it spends no attempt."""
 
     seconds: float
 
-    def __post_init__(self) -> None:
+    def __init__(self, seconds: float | timedelta) -> None:
         """Refuse what is not a time to wait; a bad value fails the attempt that made it."""
-        if not (math.isfinite(self.seconds) and self.seconds >= 0):
-            raise ValueError(f"Snooze takes a finite number of seconds, 0 or more; got {self.seconds!r}")
+        wait: object = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+        if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= MAX_DELAY:
+            raise ValueError(f"Snooze({seconds!r}): expected seconds from 0 to {MAX_DELAY:.0f}, or a timedelta")
+        object.__setattr__(self, "seconds", float(wait))
 
 
 class Cancel(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import gc
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import repeat
 
 import pytest
@@ -87,10 +87,15 @@ def test_job_made_by_hand_says_what_it_was_told():
     assert job.created_at == CREATED
 
 
-@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e18, True, "60", None, timedelta(days=-1), timedelta.max])
 def test_snooze_refuses_what_is_no_time_to_wait(seconds):
-    with pytest.raises(ValueError, match="Snooze takes a finite number of seconds"):
+    with pytest.raises(ValueError, match=r"^Snooze\(.+\): expected seconds from 0 to 3153600000, or a timedelta"):
         Snooze(seconds)
+
+
+def test_snooze_takes_a_timedelta_as_a_delay_does():
+    assert Snooze(timedelta(minutes=2)) == Snooze(120)
+    assert repr(Snooze(timedelta(seconds=1.5))) == "Snooze(seconds=1.5)"
 
 
 def test_outcomes_are_values():
