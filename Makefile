@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 STAMP  := .venv/.built
+# The tests start some thousand processes: where nothing may be kept, each would compile all modules anew (a third of its start).
+export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .PHONY: help build run test older slow lint types check beyond ci bench chaos failover asan fuzz clean
 

@@ -52,7 +52,7 @@ rows = st.lists(
 
 
 @given(rows, st.sampled_from(KINDS))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_the_twins_agree(batch, kind):
     blob = b",\x1e".join(batch)
     small, mostly = _codec_c.SMALL, _codec_c.MOSTLY
@@ -70,7 +70,7 @@ def test_the_twins_agree(batch, kind):
         numbers, strings, st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(lambda x: f"[{','.join(x)}]"))
     )
 )
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=750, deadline=None)
 def test_the_core_takes_for_json_what_orjson_and_json_take(text):
     data = text.encode("utf-8", "surrogatepass")
     error = _codec_c.ffi.new("fq_error *")
