@@ -21,6 +21,7 @@ BUSY = 0.25  # s; what a busy machine may add
 LEASES = (
     "select name, holder, term, extract(epoch from expires_at - clock_timestamp())::float8 from fastq.lease where holder <> ''"
 )
+BEATS = "select min(expires_at) from fastq.process"
 ELECTORS = "select pid from pg_stat_activity where application_name = 'fastq elector' and datname = current_database()"
 
 
@@ -42,6 +43,13 @@ def wait_for_leader(jobs, supervisor, name=DEFAULT, timeout=10.0):
     """Wait until a supervisor holds a lease; return the lease's row."""
     wait_for(lambda: pid_of(jobs, name) == supervisor.pid, timeout, f"{name} to be held by {supervisor.pid}: {leases(jobs)}")
     return leases(jobs)[name]
+
+
+def after_beats(jobs, times):
+    """Wait until the hosts have beaten so often: each time a second has passed, and whoever was to do something could have."""
+    for _ in range(times):
+        before = jobs.execute(BEATS)
+        wait_for(lambda before=before: jobs.execute(BEATS) != before, what="the next beat")
 
 
 @pytest.mark.lease("L45", "L48")
@@ -81,7 +89,7 @@ def test_a_supervisor_whose_queues_another_domain_maintains_does_not_start(super
 @pytest.mark.lease("L52")
 def test_a_supervisor_that_is_not_to_lead_works_but_never_leads(supervise, jobs):
     follower = supervise(lead="off")
-    time.sleep(2.5)  # more than a ttl
+    after_beats(jobs, 3)  # more than a ttl
     assert leases(jobs) == {}
     assert follower.sessions("elector") == 0
     id_ = jobs.add("nap")
@@ -226,7 +234,7 @@ def test_a_leader_that_is_asked_to_resign_leaves_leading_to_another_and_works_on
     assert first.said.count("lease.resigned") == 1
     id_ = jobs.add("nap")
     jobs.wait_for(id_, "completed")
-    time.sleep(2.5)  # its rest is over
+    after_beats(jobs, 3)  # its rest is over
     assert pid_of(jobs) == second.pid
     assert first.stop()[0] == 0
     assert second.stop()[0] == 0

@@ -1,7 +1,6 @@
 """Which processes a notification wakes, as their pipes show it. Board and children are real, the places are given."""
 
 import os
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from fastq import board
 from fastq.board import Board
 from fastq.children import Child
-from fastq.waker import SECOND_LOOK, Waker
+from fastq.waker import Waker
 
 SLOTS, THREADS, LOOP = 4, 0, 1
 
@@ -66,18 +65,12 @@ def drained(read):
 
 
 @pytest.fixture
-def host():
+def host(monkeypatch):
+    """Give a host whose second look is due at once."""
+    monkeypatch.setattr("fastq.waker.SECOND_LOOK", 0.0)
     made = Host(3)
     yield made
     made.close()
-
-
-def look_when_due(waker):
-    """Look at once, which is too early, and when it is time; return what the second look returned."""
-    again = waker.look()
-    assert 0 < again <= SECOND_LOOK
-    time.sleep(again)
-    return waker.look()
 
 
 def test_the_process_with_most_executors_at_rest_is_woken_and_no_other(host):
@@ -152,8 +145,17 @@ def test_after_a_look_that_left_nothing_nobody_else_is_woken(host):
     assert host.woken() == [0]
     host.looked()
 
-    assert look_when_due(host.waker) is None
+    assert host.waker.look() is None
     assert host.woken() == []
+
+
+def test_the_second_look_has_its_time(host, monkeypatch):
+    monkeypatch.setattr("fastq.waker.SECOND_LOOK", 60.0)
+    host.waker.wake_one("default")
+    host.woken()
+
+    assert 0 < host.waker.look() <= 60.0
+    assert host.woken() == [], "nobody has looked, but there is time left"
 
 
 def test_where_nobody_has_looked_or_something_was_left_all_are_woken(host):
@@ -163,7 +165,7 @@ def test_where_nobody_has_looked_or_something_was_left_all_are_woken(host):
         if left is not None:
             host.looked(left=left)
 
-        assert look_when_due(host.waker) is None
+        assert host.waker.look() is None
         assert host.woken() == [0, 1, 2]
 
 
@@ -173,9 +175,8 @@ def test_hints_that_follow_each_other_are_looked_after_in_turn(host):
     host.waker.wake_one("default")
     host.woken()
 
-    again = look_when_due(host.waker)
+    assert host.waker.look() == 0.0
     assert host.woken() == [], "the first hint was seen to"
-    time.sleep(again)
     assert host.waker.look() is None
     assert host.woken() == [0, 1, 2], "the second one was not"
 
@@ -186,7 +187,6 @@ def test_each_queue_has_its_own_second_look(host):
     host.woken()
     host.looked(queue=1)
 
-    time.sleep(SECOND_LOOK)
     assert host.waker.look() is None
     assert host.woken() == [0, 1, 2]
 
