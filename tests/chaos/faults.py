@@ -14,7 +14,7 @@ from fastq.client import Client
 from fastq.migrate import migrate
 from tests.chaos import witness
 from tests.chaos.app import Nap
-from tests.chaos.candidates import Candidates, Held
+from tests.chaos.candidates import PATIENCE, Candidates, Held
 from tests.chaos.load import Load
 from tests.chaos.result import Result
 from tests.chaos.servers import Pooler, Servers
@@ -125,8 +125,9 @@ def freeze(url: str, folder: Path, ttl: float) -> Scene:
 
     def heal(place: int) -> None:
         time.sleep(ttl)
+        found_out = candidates.places[place].said("lease.lost")
         candidates.places[place].signal(signal.SIGCONT)
-        time.sleep(0.3)  # it looks around and stands again
+        wait_for(lambda: candidates.places[place].said("lease.lost") > found_out, PATIENCE, "the old leader to find out")
 
     return Scene(url, candidates, lambda place: candidates.places[place].signal(signal.SIGSTOP), heal, ttl + SLACK)
 

@@ -69,6 +69,7 @@ def one(url: str, candidates: Candidates, wires: list[Proxy], point: str, result
     place = candidates.leader()
     leader, eye = candidates.places[place], candidates.eye
     before = eye.until(lambda held: held.pid == leader.pid)
+    lost = leader.said("lease.lost")
     time.sleep(dice.random() * candidates.ttl * 0.5)
     where, _, chore = point.partition(" ")
     with ExitStack() as stack:
@@ -92,7 +93,7 @@ def one(url: str, candidates: Candidates, wires: list[Proxy], point: str, result
             time.sleep(max(0.1, at + 2 * candidates.ttl - time.monotonic()))
         finally:
             leader.signal(signal.SIGCONT)
-    time.sleep(0.5)  # it finds out, its threads end, it stands again
+    wait_for(lambda: leader.said("lease.lost") > lost, what="the old leader to find out")
     return caught
 
 
