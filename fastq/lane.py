@@ -163,12 +163,13 @@ class Outbox:
     def __init__(self) -> None:
         self.jobs: deque[Job[Any]] = deque()
         self.append = self.jobs.append
-        self.asleep = False  # written by the completer; executors read it after they have put something in
+        self.asleep = False  # set by the completer; executors look after they have put something in, and the first clears it
         self._gate = threading.Lock()
         self._gate.acquire()
 
     def wake(self) -> None:
         """Wake the completer; more often than needed does no harm."""
+        self.asleep = False  # until it gets the interpreter, hundreds may end: only the first of them shall call
         try:
             self._gate.release()
         except RuntimeError:

@@ -1,4 +1,4 @@
-"""The lane: executors that rest are woken while there are jobs, whatever comes between lying down and sleeping."""
+"""The way inside a process: who rests is woken while there is something to do, whatever comes between lying down and sleeping."""
 
 import threading
 from collections import deque
@@ -6,10 +6,11 @@ from collections import deque
 import pytest
 
 from fastq.board import Board
-from fastq.lane import Lane
+from fastq.lane import Lane, Outbox
 from tests.helpers import wait_for
 
 EXECUTORS = 2
+JOBS = 10_000
 
 
 class Beds(deque):
@@ -70,3 +71,39 @@ def test_who_is_woken_while_he_lies_down_wakes_the_next_while_there_are_jobs(lan
     assert racer.took.wait(10)
     assert sleeper.took.wait(1.0), "the second job waits behind the first beside an executor that rests"
     assert {racer.job, sleeper.job} == {"first", "second"}
+
+
+def test_a_sleeping_completer_is_called_by_the_first_completion_alone():
+    outbox = Outbox()
+    woken = threading.Event()
+    completer = threading.Thread(target=lambda: (outbox.wait(10), woken.set()), daemon=True)
+    completer.start()
+    wait_for(lambda: outbox.asleep, what="the completer to sleep")
+
+    outbox.append("first")
+    outbox.wake()
+
+    assert not outbox.asleep, "who ends the next job has nobody to call"
+    assert woken.wait(5)
+
+
+def test_a_completion_between_two_looks_of_the_completer_is_never_slept_over():
+    """Ten thousand single completions, each called for as an executor does it; a call that got lost would cost 10 s."""
+    outbox, taken = Outbox(), []
+
+    def complete():
+        while len(taken) < JOBS:
+            taken.extend(outbox.take(100))
+            if not outbox.jobs and len(taken) < JOBS:
+                outbox.wait(10)
+
+    completer = threading.Thread(target=complete, daemon=True)
+    completer.start()
+    for number in range(JOBS):
+        outbox.append(number)
+        if outbox.asleep:
+            outbox.wake()
+    completer.join(9)
+
+    assert not completer.is_alive()
+    assert taken == list(range(JOBS))
