@@ -1,0 +1,80 @@
+"""How much is held ready: the pace of what has ended, and how it grows where all that was handed out ran out."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from fastq.board import Board
+from fastq.config import Config
+from fastq.cursor import Cursor
+from fastq.feed import GROWTH, Feed
+from fastq.lane import Lane
+from fastq.portion import Portion
+
+EXECUTORS = 4
+
+
+@pytest.fixture
+def config():
+    return Config(prefetch=10.0, batch=1_000)  # so long that no pause of a busy machine counts
+
+
+@pytest.fixture
+def feed(config):
+    """Give a feed whose executors are the test: it takes jobs out of the inbox, and says who rests."""
+    shared = Board.make([EXECUTORS], 1, 8)
+    lane = Lane(shared.lane(0, 0, 0), EXECUTORS, lambda: None)
+    made = Feed(0, Cursor(shared, 0, "default", 1.0), Portion(config), lane, None)
+    lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(EXECUTORS))
+    made._measured_at = time.monotonic() + 3600.0  # the rounds' own pace is not looked at here
+    return made
+
+
+def hand_out(feed, count):
+    feed.claimed += count
+    feed.put([object()] * count, 0, None)
+
+
+def end_all(feed):
+    """Have all that was handed out end, and all executors rest."""
+    lane = feed.lanes[0]
+    lane.inbox.clear()
+    lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(EXECUTORS - lane.resting))
+
+
+def test_nothing_is_held_ready_before_anything_has_ended(feed, config):
+    assert feed.prefetch(config) == 0
+    hand_out(feed, EXECUTORS)
+    assert feed.prefetch(config) == 0
+
+
+def test_what_runs_out_at_once_lets_so_many_times_as_much_be_held_ready(feed, config):
+    ready = []
+    for _ in range(4):
+        hand_out(feed, EXECUTORS + (ready[-1] if ready else 0))
+        end_all(feed)
+        ready.append(feed.prefetch(config))
+
+    assert ready[0] == GROWTH * EXECUTORS
+    assert ready[1] > ready[0]
+    assert ready[-1] == config.batch, "and never more than a batch"
+
+
+def test_what_still_runs_proves_nothing(feed, config):
+    hand_out(feed, EXECUTORS)
+    feed.lanes[0].inbox.clear()  # all have started, and one has ended
+    feed.lanes[0]._resting.clear()
+    feed.lanes[0]._resting.append(SimpleNamespace(release=lambda: None))
+
+    assert feed.prefetch(config) == GROWTH, "times the one"
+
+
+def test_jobs_that_took_their_time_raise_no_pace_that_they_did_not_have(feed, config):
+    hand_out(feed, EXECUTORS)
+    feed._handed_at -= 100.0  # as if they had taken so many seconds
+    end_all(feed)
+
+    assert feed.pace == 0.0
+    feed.prefetch(config)
+    assert feed.pace == pytest.approx(EXECUTORS / 100, rel=0.1)
