@@ -243,7 +243,7 @@ class Producer:
             if refused:
                 feed.lanes[0].board.claimed(_ids(refused))
             for lane, mine in self._by_lane(feed, jobs) if jobs else ():
-                lane.board.claimed(_ids(mine))
+                lane.board.claimed(claimed.ids if len(mine) == len(claimed) else _ids(mine))
         # The rings tell of these jobs. They will run: should the turn's next statement fail, they are not to be handed back.
         self._desk[board.CLAIM] = 0
         return jobs, refused
