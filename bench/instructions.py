@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.adr import measure
-from bench.adr.measure import BATCH, SCHEMA, claims, filled
+from bench.adr.measure import BATCH, SCHEMA, claims, filled, parts
 from fastq import _codec_py, db, embedded
 from fastq.claimed import Claimed
 from fastq.errors import DatabaseUnavailable
@@ -92,7 +92,7 @@ def completing(name: str, batches: list[Claimed]) -> Callable[[db.Connection], o
 
 
 def main(jobs: int, keep: str = "") -> None:
-    """Print instructions per job: of a claim, and of both ways to complete."""
+    """Print instructions per job: of both ways to claim, and of both ways to complete."""
     measure.JOBS = jobs
     folder = Path(tempfile.mkdtemp(prefix="fastq-counted-", dir="/tmp"))
     folder.chmod(0o711)  # root's server runs as another user, who must pass
@@ -101,13 +101,16 @@ def main(jobs: int, keep: str = "") -> None:
         migrate(url, SCHEMA)
         [(version,)] = connection.execute("show server_version")
         print(f"Postgres {version}, {jobs:,} jobs, batches of {BATCH:,}: instructions per job")
-        for name in ("job_complete", "job_complete_archive"):
+        for claim, claiming, complete in (
+            ("job_claim", claims, "job_complete"),
+            ("job_claim_part", parts, "job_complete_archive"),
+        ):
             filled(connection)
             connection.execute(f"vacuum analyze {SCHEMA}.job")
             batches: list[Claimed] = []
-            spent = count(url, folder, lambda session, batches=batches: batches.extend(claims(session)))
-            print(f"  {'job_claim':24s} {spent / jobs:9,.0f}", flush=True)
-            print(f"  {name:24s} {count(url, folder, completing(name, batches)) / jobs:9,.0f}", flush=True)
+            spent = count(url, folder, lambda session, claiming=claiming, batches=batches: batches.extend(claiming(session)))
+            print(f"  {claim:24s} {spent / jobs:9,.0f}", flush=True)
+            print(f"  {complete:24s} {count(url, folder, completing(complete, batches)) / jobs:9,.0f}", flush=True)
         connection.close()
     for counts in (folder / "data").glob("counts.*") if keep else ():
         shutil.copy(counts, keep)

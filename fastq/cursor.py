@@ -17,6 +17,11 @@ frontier to its end and lets the next one in; the claims of the parts run side b
 A part never reaches beyond the highest number given out, so nothing that is still to come can fall behind the frontier; what
 within it is not committed yet is a late commit like any other. Where the numbers are thin the parts are stretched.
 
+A part of the first priority that no stretching has made longer than the claim may be is nearly always ours alone, so its rows are
+found and changed in one step, without locking them first, which takes a fifth less of the database (docs/adr/0010). Where
+somebody else does touch them, another host or a transaction that was forgotten, the statement gives up after 20 ms, the part is
+claimed row lock by row lock, and so are all parts for a while.
+
 Released jobs get a new seq and so lie ahead. The numbers themselves can go back: a restore, a failover to a standby that
 lagged, a schema made anew. New jobs then lie behind low. So the sequence is looked at now and then, and after each lost
 connection; where it is behind the frontier, all starts at zero. If it has overtaken the frontier again by the time we look,
@@ -32,7 +37,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastq import board
+from fastq import board, db
 from fastq.claimed import Claimed
 from fastq.codec import encode_ids
 from fastq.events import emit
@@ -70,6 +75,10 @@ SWEEP_INTERVAL = 300.0
 CHECK_INTERVAL = 10.0
 """Seconds between looks at the sequence: an idle host asks hardly more for it, and a lost connection calls for one at once."""
 
+CAREFUL = 5.0
+"""Seconds in which parts are claimed with row locks after one met somebody else. Such a part costs its 20 ms, or looks at each
+row twice, and brings little: once in so long that is below a hundredth."""
+
 END = (2**62,) * board.PRIORITIES
 """Above every seq, by priority."""
 
@@ -105,6 +114,7 @@ class Cursor(LowWater):
         self._waited_in_vain = False  # for the turn, the last time
         self.bound: Bound | None = None  # of the next claims; the producer's
         self.tried: Tried | None = None  # the claim that has no good answer yet
+        self._careful_until = 0.0  # monotonic seconds: parts may not be ours alone
         self._board = board_
         self._queue = queue
         self._poll_ns = int(poll_interval * 1e9)
@@ -193,7 +203,7 @@ class Cursor(LowWater):
     def claim_part(self, connection: Connection, claim: int, part: Part, limit: int) -> Claimed:
         """Claim what a part holds; what is beyond the limit goes back before the frontier."""
         words, front = self._words, board.FRONTIER
-        claimed = self._run(connection, claim, Tried(part.after, None, part.upto, limit))
+        claimed = self._run_part(connection, claim, part, limit)
         last = claimed.last_seqs()
         for lane in range(part.lane):
             words[front[lane]] = max(words[front[lane]], last.get(lane + 1, 0))
@@ -205,6 +215,7 @@ class Cursor(LowWater):
                 self.end_turn()  # had there been no turn to be had, the re-scan finds what was left
         elif len(claimed) < limit // 4:
             words[board.STRETCH] = min(max(1, words[board.STRETCH]) * 2, MAX_STRETCH)
+            self._careful_until = time.monotonic() + CAREFUL  # as where another host has been there before us
         return claimed
 
     def lowest(self) -> int:
@@ -272,6 +283,26 @@ class Cursor(LowWater):
         for positions in (tried.positions or board.FRONTIER, board.FRONTIER):
             at = positions[priority - 1]
             self._words[at] = max(self._words[at], seq)
+
+    def _run_part(self, connection: Connection, claim: int, part: Part, limit: int) -> Claimed:
+        """Claim a part in one step where it seems to be ours alone, else as any other claim."""
+        tried = self.tried = Tried(part.after, None, part.upto, limit)
+        after, upto = part.after[0], part.upto[0]
+        alone = part.lane == 0 and upto - after <= limit and self.bound is None
+        if not alone or time.monotonic() < self._careful_until:
+            return self._run(connection, claim, tried)
+        packed = [_CLAIM_PARAMS.pack(number) for number in (claim, after, upto)]
+        packed.insert(1, self.name.encode())
+        try:
+            _, row = connection.run_blobs("job_claim_part", packed)
+        except db.Error as error:
+            if not db.taken_by_others(error):
+                raise
+            self._careful_until = time.monotonic() + CAREFUL
+            return self._run(connection, claim, tried)
+        claimed = Claimed(self.name, claim, row)
+        claimed.full, self.tried = len(claimed) == limit, None
+        return claimed
 
     def _run(self, connection: Connection, claim: int, tried: Tried) -> Claimed:
         self.tried, bound = tried, self.bound

@@ -376,6 +376,11 @@ def serialization_failed(error: BaseException) -> bool:
     return _state(error) == "40001"
 
 
+def taken_by_others(error: BaseException) -> bool:
+    """Tell whether a statement met rows that somebody else was changing: it may pass if it steps over them."""
+    return lock_not_available(error) or deadlocked(error) or serialization_failed(error)
+
+
 def row_refused(error: BaseException) -> bool:
     """Tell whether the same statement may pass without one of its rows: unless it is known that no row is at fault."""
     state = _state(error)

@@ -26,7 +26,7 @@ PACE_WINDOW = 0.01
 
 GROWTH = 8
 """Times as many jobs as have just ended may be held ready, where all that was handed out ran out. The pace of so few says little,
-so it has to prove itself again; with 8, jobs that take microseconds come by the thousand after four claims, a third of the time."""
+so it has to prove itself again; with 8, jobs that take microseconds come by the thousand after four claims instead of ten."""
 
 
 class Feed:

@@ -69,8 +69,16 @@ def claim(connection: db.Connection, number: int, after: int) -> Claimed:
     return Claimed("default", number, connection.run_blobs("job_claim", numbers)[1])
 
 
+def parts(connection: db.Connection) -> Iterator[Claimed]:
+    """Claim everything, part by part, as a worker process does while there is backlog."""
+    [(after,)] = connection.execute(f"select min(seq) - 1 from {SCHEMA}.job")
+    for number, part in enumerate(range(after, after + JOBS, BATCH)):
+        params = [NUMBER.pack(1 << 32 | number), b"default", NUMBER.pack(part), NUMBER.pack(part + BATCH)]
+        yield Claimed("default", 1 << 32 | number, connection.run_blobs("job_claim_part", params)[1])
+
+
 def claims(connection: db.Connection) -> Iterator[Claimed]:
-    """Claim everything, as a worker process does."""
+    """Claim everything, as a worker process does in its turn."""
     after, number = 0, 1 << 32
     while len(claimed := claim(connection, number, after)):
         after, number = claimed.seqs[-1], number + 1
@@ -228,7 +236,7 @@ def fence(connection: db.Connection) -> None:
 def blobs(connection: db.Connection) -> None:
     """0006: a claim that answers with blobs, and one that answers with rows."""
     rows = db.statement("job_claim", SCHEMA).partition("\nselect\n")[0]
-    rows += "\nselect id, seq, attempt, max_attempts, priority, created_at, kind, args, tags from claimed"
+    rows += "\nselect * from claimed"
 
     def by_rows() -> None:
         after, number = 0, 1 << 32
@@ -277,7 +285,7 @@ def shares(connection: db.Connection) -> None:
     """bench/README.md: what the statement of a claim spends its time on, by leaving parts of it out."""
     whole = db.statement("job_claim", SCHEMA)
     update = whole.partition("\nselect\n")[0]
-    few = update.replace("returning id, seq, attempt, max_attempts, priority, created_at, kind, args, tags", "returning id, seq")
+    few = re.sub(r"returning .*", "returning id, seq", update)
     few += "\nselect string_agg(int8send(id), ''), string_agg(int8send(seq), '') from claimed"
     others = ", ".join(f"${number}::bigint" for number in (4, 5, 6, 8, 9, 10, 11))  # each parameter must have a type
     at_once = (
@@ -288,7 +296,9 @@ def shares(connection: db.Connection) -> None:
         "a claim": whole,
         "a claim that answers with id and seq only": few,
         "a claim without row locks": whole.replace("for update skip locked", ""),
-        "a claim that finds and changes rows at once": re.sub(r"job\.ctid = any.*?returning", at_once, whole, flags=re.DOTALL),
+        "a claim that finds and changes rows in one step": re.sub(
+            r"job\.ctid = any.*?returning", at_once, whole, flags=re.DOTALL
+        ),
     }
     for label, text in variants.items():
         filled(connection)

@@ -79,7 +79,6 @@ class Pump:
         self._frontier = shared.cursor(0)[board.FRONTIER.start : board.FRONTIER.stop]
         self._number = number << 32
         self._batch = config.batch
-        self._limit = _NUMBER.pack(config.batch)
         self._complete_name = "job_complete_archive" if config.archive else "job_complete"
         self._connection = db.connect(config.database_url, role="floor", schema=config.schema)
 
@@ -101,9 +100,8 @@ class Pump:
         end = self._frontier[0] = after + self._batch
         fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, 0)
         self._number += 1
-        params = [_NUMBER.pack(self._number), DEFAULT_QUEUE.encode(), _NUMBER.pack(after), *[_NUMBER.pack(0)] * 3]
-        params += [self._limit, _NUMBER.pack(end), *[_NUMBER.pack(0)] * 3]
-        _, row = self._connection.run_blobs("job_claim", params)
+        params = [_NUMBER.pack(self._number), DEFAULT_QUEUE.encode(), _NUMBER.pack(after), _NUMBER.pack(end)]
+        _, row = self._connection.run_blobs("job_claim_part", params)
         return (row[0], self._number) if row[0] else None
 
     def _complete(self, ids: bytes, claim: int) -> int:

@@ -27,12 +27,12 @@ with claimed as (
         ) as sized
         where sized.before is null or sized.before < $12::bigint
     ))
-    returning id, seq, attempt, max_attempts, priority, created_at, kind, args, tags
+    returning id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args, tags
 )
 select
     string_agg(int8send(id), ''),
     string_agg(int8send(seq), ''),
-    string_agg(int8send((attempt::bigint << 32) | (max_attempts::bigint << 16) | priority), ''),
+    string_agg(int8send(counts), ''),
     string_agg(timestamptz_send(created_at), ''),
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),

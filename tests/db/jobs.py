@@ -48,7 +48,12 @@ def add(connection, count=1, **columns):
 
 def claim(connection, claim=1 << 32 | 1, *, queue="default", after=START, limit=100, upto=END):
     """Claim through the statement and take the blobs apart."""
-    ids, seqs, packs, _, kinds, args, _ = connection.run_one("job_claim", claim, queue, *after, limit, *[upto] * 4)
+    return parts_of(connection.run_one("job_claim", claim, queue, *after, limit, *[upto] * 4))
+
+
+def parts_of(row):
+    """Take the answer of a claim apart."""
+    ids, seqs, packs, _, kinds, args, _ = row
     if ids is None:
         return []
     numbers = (struct.unpack(f">{len(blob) // 8}q", blob) for blob in (ids, seqs, packs))

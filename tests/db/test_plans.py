@@ -21,6 +21,7 @@ PARAMETERS = {
     "job_cancel": (IDS, CHANNEL),
     "job_claim": (CLAIM, "default", *START, 100, *[END] * 4),
     "job_claim_bounded": (CLAIM, "default", *START, 100, *[END] * 4, 1_000_000, IDS),
+    "job_claim_part": (CLAIM, "default", 0, 100),
     "job_complete": (IDS, CLAIMS),
     "job_complete_archive": (IDS, CLAIMS),
     "job_delete": (IDS,),

@@ -1,0 +1,24 @@
+-- what: claims what is available in one part of a queue's first priority, all of it. It finds and changes the rows in one step, which
+--       saves a fifth of what job_claim takes; but it has no limit, and it waits for rows that somebody else changes: 20 ms, then
+--       it fails and has done nothing.
+-- called by: cursor: a part of the backlog that is no longer than the limit. $1 claim, $2 queue, $3 (exclusive) and $4 (inclusive) ends of the part.
+-- index: job_ready, one range. The UPDATE is HOT: it changes no column that an index names.
+-- locks: the claimed rows. The time limit is set before the first of them and ends with the transaction; it says nothing of the
+--        wait for the table, which has come before.
+with claimed as (
+    update fastq.job
+    set state = 'running', claim = $1::bigint, attempt = attempt + 1, attempted_at = clock_timestamp()
+    where queue = $2::text and priority = 1 and seq > $3::bigint and seq <= $4::bigint and state = 'available'
+      and (select set_config('lock_timeout', '20ms', true)) is not null
+      and not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
+    returning id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args, tags
+)
+select
+    string_agg(int8send(id), ''),
+    string_agg(int8send(seq), ''),
+    string_agg(int8send(counts), ''),
+    string_agg(timestamptz_send(created_at), ''),
+    string_agg(kind, E'\x1e'),
+    string_agg(args::text, E',\x1e'),
+    (json_object_agg(id, tags) filter (where tags is not null))::text
+from claimed

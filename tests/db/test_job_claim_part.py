@@ -1,0 +1,189 @@
+"""The claim of a part in one step: what it takes, what it does where somebody holds a row, and how the cursor goes on then."""
+
+import re
+import threading
+import time
+from itertools import count
+
+import psycopg
+import pytest
+
+from fastq import board, db
+from fastq.board import Board
+from fastq.cursor import Cursor
+from tests.db.jobs import add, claim_number, living, parts_of, session
+from tests.helpers import wait_for
+
+BATCH = 10
+ENDS = (0, 2**62)
+CLAIM = claim_number(1, 1)
+
+
+def claim_part(connection, claim=CLAIM, *, queue="default", after=ENDS[0], upto=ENDS[1]):
+    """Claim through the statement and take the blobs apart."""
+    return parts_of(connection.run_one("job_claim_part", claim, queue, after, upto))
+
+
+def ids_of(jobs):
+    return [job.id for job in jobs]
+
+
+def test_it_takes_the_available_jobs_of_the_first_priority_between_its_ends(connection):
+    ids = add(connection, 5)
+    add(connection, priority=2)
+    add(connection, queue="emails")
+    add(connection, state="running", claim=7)
+    add(connection, state="scheduled", seq=None, scheduled_at="2100-01-01")
+    seqs = [living(connection, job_id)["seq"] for job_id in ids]
+
+    jobs = claim_part(connection, claim_number(3, 9), after=seqs[0], upto=seqs[3])
+
+    assert ids_of(jobs) == ids[1:4]
+    assert [job.seq for job in jobs] == seqs[1:4]
+    row = living(connection, ids[1])
+    assert (row["state"], row["claim"], row["attempt"]) == ("running", claim_number(3, 9), 1)
+    assert connection.execute("select clock_timestamp() - $1 < '5 s'", row["attempted_at"]) == [(True,)]
+
+
+def test_a_paused_queue_gives_nothing(connection):
+    ids = add(connection, 2)
+    connection.execute("insert into fastq.queue (name, paused_at) values ('default', now())")
+
+    assert claim_part(connection) == []
+    connection.execute("update fastq.queue set paused_at = null")
+    assert ids_of(claim_part(connection)) == ids
+
+
+def test_it_answers_as_the_other_claims_do():
+    whole, part = (db.statement(name).partition("returning") for name in ("job_claim", "job_claim_part"))
+
+    assert re.split(r"\s+", part[2]) == re.split(r"\s+", whole[2])
+
+
+def test_its_jobs_come_in_their_order_also_where_the_table_has_another(connection):
+    ids = add(connection, 50)
+    connection.execute("update fastq.job set seq = -seq")
+
+    assert ids_of(claim_part(connection, after=-(2**62), upto=0)) == ids[::-1]
+
+
+def test_it_changes_no_index(connection):
+    add(connection, 100)
+    connection.execute("vacuum fastq.job")
+    claim_part(connection)
+
+    read = "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relid = 'fastq.job'::regclass"
+    wait_for(lambda: connection.execute(read) == [(100, 100)], what="the statistics of 100 heap-only updates")
+
+
+def test_it_gives_up_soon_where_a_row_is_held_and_has_done_nothing(connection, other):
+    ids = add(connection, 3)
+    other.execute("begin")
+    other.execute("select from fastq.job where id = $1 for update", ids[1])
+
+    began = time.monotonic()
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        claim_part(connection)
+
+    assert time.monotonic() - began < 5
+    assert [living(connection, job_id)["state"] for job_id in ids] == ["available"] * 3
+    assert connection.execute("show lock_timeout") == [("0",)], "the limit ends with the statement"
+    other.execute("rollback")
+    assert ids_of(claim_part(connection)) == ids
+    assert connection.execute("show lock_timeout") == [("0",)]
+
+
+def test_it_passes_over_a_row_that_somebody_else_has_just_taken(connection, other, database):
+    ids = add(connection, 3)
+    other.execute("begin")
+    other.execute("update fastq.job set state = 'running', claim = 7 where id = $1", ids[1])
+    third = session(database, settings={"lock_timeout": "0"})
+    # As the statement, but for its limit: on a busy machine 20 ms may be over before the other commits.
+    text = db.statement("job_claim_part").replace("'20ms'", "'20s'")
+    found = []
+    waits = threading.Thread(target=lambda: found.extend(third.execute(text, claim_number(1, 1), "default", *ENDS)))
+    waits.start()
+    blocked = "select count(*) from pg_locks where pid = $1 and not granted"
+    wait_for(lambda: connection.execute(blocked, third.backend_pid) == [(1,)], what="the claim to wait for the row")
+    other.execute("commit")
+    waits.join()
+    third.close()
+
+    assert ids_of(parts_of(found[0])) == [ids[0], ids[2]]
+    assert living(connection, ids[1])["claim"] == 7
+
+
+@pytest.fixture
+def backlog(connection):
+    """Give a cursor that is to claim by parts, the numbers of its claims, and the jobs that are left."""
+    shared = Board.make([1], 1, 40 * BATCH)
+    shared.cursor(0)[board.SWEPT_AT] = time.monotonic_ns()
+    cursor, claims = Cursor(shared, 0, "default", 0.02), count(claim_number(1, 1))
+    ids = add(connection, 12 * BATCH)
+    began = [got for _ in range(2) for got, _ in cursor.claim(connection, lambda: next(claims), BATCH)]
+    return cursor, claims, ids[sum(map(len, began)) :]
+
+
+def runs_of(connection):
+    """Count how often a session has run each claim, as the server tells it."""
+    runs = "select name, generic_plans + custom_plans from pg_prepared_statements where name like 'job_claim%'"
+    return {"job_claim": 0, "job_claim_part": 0} | dict(connection.execute(runs))
+
+
+def runs_since(connection, before):
+    after = runs_of(connection)
+    return after["job_claim_part"] - before["job_claim_part"], after["job_claim"] - before["job_claim"]
+
+
+def test_parts_are_claimed_in_one_step(backlog, connection):
+    cursor, claims, left = backlog
+    before = runs_of(connection)
+
+    claimed = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+
+    assert runs_since(connection, before) == (1, 0)
+    assert list(claimed.ids) == left[:BATCH]
+    assert claimed.full
+    assert cursor.tried is None
+
+
+def test_where_a_row_is_held_the_others_are_claimed_and_so_are_parts_for_a_while(backlog, connection, other):
+    cursor, claims, left = backlog
+    other.execute("begin")
+    other.execute("select from fastq.job where id = any ($1) for update", [left[3], left[BATCH + 3]])
+    before = runs_of(connection)
+
+    first = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    second = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+
+    assert runs_since(connection, before) == (1, 2), "the second part waits for nobody"
+    assert list(first.ids) == [*left[:3], *left[4:BATCH]]
+    assert list(second.ids) == [*left[BATCH : BATCH + 3], *left[BATCH + 4 : 2 * BATCH]]
+    other.execute("rollback")
+    cursor._careful_until = 0.0  # as if the while were over
+    cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    assert runs_since(connection, before) == (2, 2)
+
+
+def test_where_others_have_been_before_us_parts_are_claimed_with_care(backlog, connection):
+    cursor, claims, left = backlog
+    connection.execute("update fastq.job set state = 'running', claim = 7 where id = any ($1)", left[:BATCH])
+    before = runs_of(connection)
+
+    for _ in range(2):
+        cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+
+    assert runs_since(connection, before) == (1, 1)
+
+
+def test_another_failure_is_not_tried_again(backlog, connection):
+    cursor, claims, _ = backlog
+    before = runs_of(connection)
+    connection.execute("create function fastq.refuse() returns trigger language plpgsql as $$begin raise 'no'; end$$")
+    connection.execute("create trigger refuse before update on fastq.job for each row execute function fastq.refuse()")
+
+    with pytest.raises(psycopg.errors.RaiseException):
+        cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+
+    assert runs_since(connection, before)[1] == 0
+    assert cursor.tried is not None, "the producer sets the job aside by it"
