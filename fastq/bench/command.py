@@ -54,8 +54,8 @@ examples:
   fastq bench --backlog 5000000 --no-archive     whether a claim notices what waits behind it
 
 It works in a schema of its own, {load.SCHEMA}, which is dropped before and after; no other schema is touched. Other settings are
-taken from the environment (FASTQ_BATCH=500 fastq bench). The start-up of processes is not counted. Without a database it
-uses the embedded Postgres.
+taken from the environment (FASTQ_BATCH=500 fastq bench). The start-up of processes is not counted, nor the making of the
+server's WAL files: it asks for checkpoints, where its role may. Without a database it uses the embedded Postgres.
 """
 
 
@@ -115,6 +115,7 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
 
 def _throughput(connection: Connection, config: Config, options: argparse.Namespace, figures: report.Figures) -> None:
     meter = Meter(connection)
+    load.settle(connection, options.jobs)
     for _ in range(options.rounds):
         load.fill(connection, options.jobs, paused=True, args=options.args)
         run = route.work(connection, config, options.jobs, meter)
