@@ -119,6 +119,13 @@ class Cursor(LowWater):
         self._queue = queue
         self._poll_ns = int(poll_interval * 1e9)
 
+    def prepare(self, connection: Connection) -> None:
+        """Have a new session read the catalogue and plan the claims, by some that find nothing: the first job waits less."""
+        nothing = self._packed(*[0] * (2 * board.PRIORITIES + 2))
+        connection.run_blobs("job_claim", nothing)
+        connection.run_blobs("job_claim_bounded", [*nothing, _CLAIM_PARAMS.pack(0), encode_ids([])])
+        connection.run_blobs("job_claim_part", self._packed(0, 0, 0))
+
     def due(self) -> bool:
         """Tell whether a look at the database can find something: backlog, a wake-up since the last look, or the poll."""
         words = self._words
@@ -291,10 +298,8 @@ class Cursor(LowWater):
         alone = part.lane == 0 and upto - after <= limit and self.bound is None
         if not alone or time.monotonic() < self._careful_until:
             return self._run(connection, claim, tried)
-        packed = [_CLAIM_PARAMS.pack(number) for number in (claim, after, upto)]
-        packed.insert(1, self.name.encode())
         try:
-            _, row = connection.run_blobs("job_claim_part", packed)
+            _, row = connection.run_blobs("job_claim_part", self._packed(claim, after, upto))
         except db.Error as error:
             if not db.taken_by_others(error):
                 raise
@@ -306,8 +311,7 @@ class Cursor(LowWater):
 
     def _run(self, connection: Connection, claim: int, tried: Tried) -> Claimed:
         self.tried, bound = tried, self.bound
-        packed = [_CLAIM_PARAMS.pack(number) for number in (claim, *tried.after, tried.limit, *tried.upto)]
-        packed.insert(1, self.name.encode())
+        packed = self._packed(claim, *tried.after, tried.limit, *tried.upto)
         if bound is None:
             _, row = connection.run_blobs("job_claim", packed)
         else:
@@ -318,6 +322,11 @@ class Cursor(LowWater):
         sized = bound is not None and len(claimed.args) + 8 * len(claimed) >= bound.bytes
         claimed.full, self.tried = len(claimed) == tried.limit or sized, None
         return claimed
+
+    def _packed(self, claim: int, *numbers: int) -> list[bytes]:
+        """Pack the parameters of a claim: its number, the queue, other numbers."""
+        first, *others = map(_CLAIM_PARAMS.pack, (claim, *numbers))
+        return [first, self.name.encode(), *others]
 
     def _rescan_due(self, now: int, interval: float) -> bool:
         """Tell whether a re-scan may begin: a pass may take a twentieth of the time, whatever it has to walk over."""

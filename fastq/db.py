@@ -122,7 +122,7 @@ class Connection:
         self.schema = schema
         self.timeout = timeout
         self.deadline: float | None = None  # written by the owner, read by the watchdog
-        self._prepare = prepare
+        self.prepares = prepare  # not where sessions are shared with others
         self._prepared: set[str] = set()
         self.backend_pid = raw.info.backend_pid
 
@@ -172,7 +172,7 @@ class Connection:
         formats = [pq.Format.BINARY] * len(params)
         self.deadline = time.monotonic() + self.timeout
         try:
-            if self._prepare:
+            if self.prepares:
                 if name not in self._prepared:
                     self._check(pgconn.prepare(name.encode(), statement(name, self.schema).encode()))
                     self._prepared.add(name)

@@ -130,6 +130,8 @@ class Producer:
                 self._unanswered.connecting()
                 self.connection = self._connect()
                 self._unanswered.settle(self.connection)
+                if self.connection.prepares:
+                    self._feeds[0].cursor.prepare(self.connection)
             self._unanswered.look_again(self.connection)
             again = False
             for feed in self._feeds:

@@ -81,6 +81,8 @@ class Pump:
         self._batch = config.batch
         self._complete_name = "job_complete_archive" if config.archive else "job_complete"
         self._connection = db.connect(config.database_url, role="floor", schema=config.schema)
+        self._claim_part(0, 0)  # finds nothing, but has the server plan it: a worker process does that when it connects, too
+        self._complete(b"", 0)
 
     def pump(self) -> int:
         """Claim and complete until nothing is left; return how many."""
@@ -100,9 +102,13 @@ class Pump:
         end = self._frontier[0] = after + self._batch
         fcntl.lockf(self._shared.fd, fcntl.LOCK_UN, 1, 0)
         self._number += 1
+        ids = self._claim_part(after, end)
+        return (ids, self._number) if ids else None
+
+    def _claim_part(self, after: int, end: int) -> bytes | None:
         params = [_NUMBER.pack(self._number), DEFAULT_QUEUE.encode(), _NUMBER.pack(after), _NUMBER.pack(end)]
         _, row = self._connection.run_blobs("job_claim_part", params)
-        return (row[0], self._number) if row[0] else None
+        return row[0]
 
     def _complete(self, ids: bytes, claim: int) -> int:
         count, _ = self._connection.run_blobs(self._complete_name, [_array(ids), _array(_NUMBER.pack(claim))])

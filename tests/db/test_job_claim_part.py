@@ -187,3 +187,13 @@ def test_another_failure_is_not_tried_again(backlog, connection):
 
     assert runs_since(connection, before)[1] == 0
     assert cursor.tried is not None, "the producer sets the job aside by it"
+
+
+def test_a_new_session_plans_all_claims_and_takes_nothing(connection):
+    ids = add(connection, 3)
+    shared = Board.make([1], 1, 40)
+    Cursor(shared, 0, "default", 0.02).prepare(connection)
+
+    planned = connection.execute("select name, generic_plans from pg_prepared_statements order by name")
+    assert planned == [("job_claim", 1), ("job_claim_bounded", 1), ("job_claim_part", 1)]
+    assert [living(connection, job_id)["state"] for job_id in ids] == ["available"] * 3
