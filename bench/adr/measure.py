@@ -69,11 +69,11 @@ def claim(connection: db.Connection, number: int, after: int) -> Claimed:
     return Claimed("default", number, connection.run_blobs("job_claim", numbers)[1])
 
 
-def parts(connection: db.Connection) -> Iterator[Claimed]:
+def parts(connection: db.Connection, size: int = BATCH) -> Iterator[Claimed]:
     """Claim everything, part by part, as a worker process does while there is backlog."""
     [(after,)] = connection.execute(f"select min(seq) - 1 from {SCHEMA}.job")
-    for number, part in enumerate(range(after, after + JOBS, BATCH)):
-        params = [NUMBER.pack(1 << 32 | number), b"default", NUMBER.pack(part), NUMBER.pack(part + BATCH)]
+    for number, part in enumerate(range(after, after + JOBS, size)):
+        params = [NUMBER.pack(1 << 32 | number), b"default", NUMBER.pack(part), NUMBER.pack(part + size)]
         yield Claimed("default", 1 << 32 | number, connection.run_blobs("job_claim_part", params)[1])
 
 
@@ -318,7 +318,29 @@ def shares(connection: db.Connection) -> None:
         per_job(connection, label, work)
 
 
-QUESTIONS = {each.__name__: each for each in (args, claiming, calls, fence, blobs, archive, shares)}
+def job(connection: db.Connection) -> None:
+    """bench/README.md: what a job takes of the backends that claim and complete it, in batches as large as the runtime's."""
+    for name in ("job_complete", "job_complete_archive"):
+        filled(connection)
+        connection.execute("checkpoint")  # hands on the files of the log, see fastq/bench/load.py ...
+        filled(connection)  # ... and these pages are new since, so that their changes are not written whole
+        batches: list[Claimed] = []
+        size = Config.load().batch
+        per_job(
+            connection,
+            f"a part claimed, batches of {size:,}",
+            lambda size=size, batches=batches: batches.extend(parts(connection, size)),
+        )
+
+        def end(batches: list[Claimed] = batches, name: str = name) -> None:
+            for batch in batches:
+                ids = _codec_py.encode_ints(sorted(batch.ids))
+                connection.run_blobs(name, [ids, _codec_py.encode_ints([batch.claim])])
+
+        per_job(connection, f"{name}, batches of {size:,}", end)
+
+
+QUESTIONS = {each.__name__: each for each in (args, claiming, calls, fence, blobs, archive, shares, job)}
 
 
 @contextmanager
