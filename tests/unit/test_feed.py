@@ -8,7 +8,7 @@ import pytest
 from fastq.board import Board
 from fastq.config import Config
 from fastq.cursor import Cursor
-from fastq.feed import GROWTH, Feed
+from fastq.feed import CLAIMS, GROWTH, Feed
 from fastq.lane import Lane
 from fastq.portion import Portion
 
@@ -51,14 +51,14 @@ def test_nothing_is_held_ready_before_anything_has_ended(feed, config):
 
 def test_what_runs_out_at_once_lets_so_many_times_as_much_be_held_ready(feed, config):
     ready = []
-    for _ in range(4):
+    for _ in range(5):
         hand_out(feed, EXECUTORS + (ready[-1] if ready else 0))
         end_all(feed)
         ready.append(feed.prefetch(config))
 
     assert ready[0] == GROWTH * EXECUTORS
     assert ready[1] > ready[0]
-    assert ready[-1] == config.batch, "and never more than a batch"
+    assert ready[-1] == CLAIMS * config.batch, "and never more"
 
 
 def test_what_still_runs_proves_nothing(feed, config):
