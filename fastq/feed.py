@@ -25,8 +25,8 @@ PACE_WINDOW = 0.01
 """Seconds over which a pace is measured at least: one short job within a round would look like thousands a second."""
 
 CLAIMS = 2
-"""Whole claims to hold ready at most. With one, executors that are done with it in milliseconds wait for the next; with two, one is
-claimed while they work the other: 4 to 10 % more jobs a second. The ring of ids on the board has room for four."""
+"""Whole claims to hold ready at most. With one, executors that are done with it in milliseconds wait for the next; with two, one
+is claimed while they work the other: 4 to 10 % more jobs a second. The ring of ids on the board has room for four."""
 
 GROWTH = 8
 """Times as many jobs as have just ended may be held ready, where all that was handed out ran out. The pace of so few says little,
