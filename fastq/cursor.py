@@ -18,7 +18,7 @@ A part never reaches beyond the highest number given out, so nothing that is sti
 within it is not committed yet is a late commit like any other. Where the numbers are thin the parts are stretched.
 
 A part of the first priority that no stretching has made longer than the claim may be is nearly always ours alone, so its rows are
-found and changed in one step, without locking them first, which takes a fifth less of the database (docs/adr/0010). Where
+found and changed in one step, without locking them first, which takes a fifth less of the database (docs/adr/0012). Where
 somebody else does touch them, another host or a transaction that was forgotten, the statement gives up after 20 ms, the part is
 claimed row lock by row lock, and so are all parts for a while.
 
