@@ -106,6 +106,7 @@ class Board:
         self.fd = fd  # never closed while mapped: closing any descriptor of the file would drop this process's locks
         self.ring = ring  # jobs of a process that may be claimed and unwritten
         self.concurrency = list(concurrency)
+        self._processes = processes
         self._lane_words = [LANE_WORDS + 2 * slots + _ring_words(ring, slots) for slots in self.concurrency]
         self._desk_words = DESK_WORDS + MODES * sum(self._lane_words)
         self._desks_at = CURSOR_WORDS * len(self.concurrency)
@@ -150,6 +151,11 @@ class Board:
         at = self._desks_at + self._desk_words * process + DESK_WORDS
         at += MODES * sum(self._lane_words[:queue]) + mode * self._lane_words[queue]
         return LaneBoard(self.words[at : at + self._lane_words[queue]], self.concurrency[queue], self.ring)
+
+    def executes(self) -> bool:
+        """Tell whether any process of this host executes a job."""
+        places = ((desk, queue) for desk in range(self._processes) for queue in range(len(self.concurrency)))
+        return any(any(self.lane(*place, mode).slots) for place in places for mode in range(MODES))
 
     def overdue(self, process: int, now: int, spare: int) -> bool:
         """Tell whether a process has not ticked for longer than a job that it executes may take, and `spare` ns more.

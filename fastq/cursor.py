@@ -72,7 +72,7 @@ standby, or we for an interpreter that a job held."""
 SWEEP_INTERVAL = 300.0
 """Seconds between looks from zero. A guess: it is for what must not happen, and costs one walk over the index."""
 
-CHECK_INTERVAL = 10.0
+CHECK_INTERVAL = 20.0
 """Seconds between looks at the sequence: an idle host asks hardly more for it, and a lost connection calls for one at once."""
 
 CAREFUL = 5.0
@@ -371,9 +371,8 @@ class Cursor(LowWater):
         """Start at zero where the sequence is behind the frontier: this database is an earlier one than we have seen."""
         words = self._words
         words[board.CHECKED_AT] = now
-        words[board.SLOW_INSERTS] = connection.run_one("cursor_slow_inserts")[0]
         reached = max(words[at] for at in board.FRONTIER)  # before the sequence is read: a part may move it any moment
-        (last,) = connection.run_one("job_seq_last")
+        last, words[board.SLOW_INSERTS] = connection.run_one("cursor_check")
         if last >= reached:
             return
         emit("cursor.reset", level=logging.WARNING, queue=self.name, reached=reached, last=last)

@@ -79,6 +79,7 @@ class Registrar:
         self._dead: deque[Dead] = deque()  # the main thread adds, ours takes out
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
+        self._hinted = False  # at a cancellation; set by the main thread, cleared by ours
         self._stopping = False
         self._registered = False  # a process, ever
         self._connection: Connection | None = None
@@ -130,6 +131,7 @@ class Registrar:
 
     def beat_now(self) -> None:
         """Beat at once, and ask for cancellations: there is one."""
+        self._hinted = True
         self._wakeup.set()
 
     def stop(self) -> None:
@@ -222,6 +224,9 @@ class Registrar:
         self.lost = others
 
     def _tell_cancelled(self, connection: Connection) -> None:
+        hinted, self._hinted = self._hinted, False
+        if not hinted and not self._board.executes():
+            return  # who idles has nothing to cancel
         with self._lock:
             numbers = list(self._pids)
         cancelled: dict[int, list[int]] = {}

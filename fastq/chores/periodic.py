@@ -44,7 +44,7 @@ BLOCKED = 0.1
 LOOK = 2.0
 """Seconds at most between looks while there are periodic jobs: a process that declares one does not announce itself."""
 
-IDLE = 10.0
+IDLE = 30.0
 """Seconds at most between looks while there are none; the first one is announced."""
 
 AGAIN = 10.0

@@ -53,9 +53,10 @@ def beats(connection, number, count):
     return seen
 
 
-def test_a_lock_on_the_jobs_stops_no_beat(registrar, connection, other, events):
+def test_a_lock_on_the_jobs_stops_no_beat(registrar, board, connection, other, events):
     (number,) = numbers(registrar, 1)
     registrar.add(number, 13)
+    board.lane(0, 0, 0).slots[3] = 7  # a job executes
     beats(connection, number, 1)
     other.execute("begin")
     other.execute("lock table fastq.job in access exclusive mode")
@@ -65,6 +66,20 @@ def test_a_lock_on_the_jobs_stops_no_beat(registrar, connection, other, events):
     other.execute("rollback")
     assert max(after - before for before, after in pairwise(lived)) < timedelta(seconds=2)  # of three
     assert {event.name for event in events} == {"registrar.waits"}
+
+
+def test_cancellations_are_asked_for_where_a_job_executes_or_a_hint_came(registrar, connection, other, events):
+    (number,) = numbers(registrar, 1)
+    registrar.add(number, 13)
+    other.execute("begin")
+    other.execute("lock table fastq.job in access exclusive mode")  # who asks waits, in vain
+
+    beats(connection, number, 3)
+    assert events == [], "who idles does not ask"
+    registrar.beat_now()
+    wait_for(lambda: "registrar.waits" in {event.name for event in events}, what="the question")
+
+    other.execute("rollback")
 
 
 def test_a_locked_job_does_not_keep_the_others_of_a_dead_process(registrar, board, connection, other):
