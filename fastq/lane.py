@@ -189,6 +189,6 @@ class Outbox:
 
 
 def _marked(jobs: list[Job[Any]], low: int) -> Iterable[Any]:
-    """Return the jobs with a mark before the last `low` of them."""
-    mark = len(jobs) - low
-    return [*jobs[:mark], REFILL, *jobs[mark:]] if low and mark > 0 else jobs
+    """Return the jobs with a mark before the last `low` of them; where those are all of them, behind the first."""
+    mark = max(1, len(jobs) - low)
+    return [*jobs[:mark], REFILL, *jobs[mark:]] if 0 < low <= len(jobs) and mark < len(jobs) else jobs

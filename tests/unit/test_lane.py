@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 
 from fastq.board import Board
-from fastq.lane import Lane, Outbox
+from fastq.lane import REFILL, Lane, Outbox
 from tests.helpers import wait_for
 
 EXECUTORS = 2
@@ -107,3 +107,14 @@ def test_a_completion_between_two_looks_of_the_completer_is_never_slept_over():
 
     assert not completer.is_alive()
     assert taken == list(range(JOBS))
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "at"),
+    [(5, 2, 3), (5, 4, 1), (5, 5, 1), (5, 6, None), (5, 0, None), (2, 1, 1), (2, 2, 1), (1, 1, None)],
+)
+def test_the_mark_stands_where_so_many_jobs_are_left(lane, count, low, at):
+    lane.put(list(range(count)), low)
+
+    line = list(lane.inbox)
+    assert [line.index(REFILL) if REFILL in line else None, len(line)] == [at, count + (at is not None)]
