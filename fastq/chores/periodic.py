@@ -45,7 +45,7 @@ LOOK = 2.0
 """Seconds at most between looks while there are periodic jobs: a process that declares one does not announce itself."""
 
 IDLE = 30.0
-"""Seconds at most between looks while there are none; the first one is announced."""
+"""Seconds at most between looks while there are none; the first one is announced, to who listens."""
 
 AGAIN = 10.0
 """Seconds until a schedule whose tick could not be enqueued is tried again: a guess; somebody has to repair it."""
@@ -116,7 +116,7 @@ class Periodic:
             # There may be more, and the next one may have come due; what is locked by somebody is left for a moment.
             return 0.0 if self._enqueue(site, found) else BLOCKED
         self._look_around(site, now, known)
-        limit = LOOK if known else IDLE
+        limit = LOOK if known or site.config.poll_only else IDLE
         return min(limit, wait if wait is not None else limit, *(at - now for at in self._aside.values()))
 
     def _due(self, site: Site, clock: datetime, row: Scheduled) -> Due | None:
