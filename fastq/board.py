@@ -86,7 +86,8 @@ MODES = 2  # executor threads, event loop
 RING_TIMES = 2
 """Size of a ring, in jobs that may be claimed and unwritten (U; four times a batch and one for each executor). Behind a job that
 has ended, and was put in anew while it executed, come at most: U/4 until then (CARRY_SHARE), U that are unwritten too, and those
-that were in the inbox behind it when it began, U/4. Inbox and outbox keep the order, so there are no others."""
+that were in the inbox behind it when it began, U/2 (two claims may be held ready). Inbox and outbox keep the order, so there are
+no others."""
 
 RING_CARRIES = 8
 """Room in a ring for ids put in again, in slots: so often do the executing ones come again while all of the above pass."""

@@ -19,8 +19,8 @@ within it is not committed yet is a late commit like any other. Where the number
 
 A part of the first priority that no stretching has made longer than the claim may be is nearly always ours alone, so its rows are
 found and changed in one step, without locking them first, which takes a fifth less of the database (docs/adr/0012). Where
-somebody else does touch them, another host or a transaction that was forgotten, the statement gives up after 20 ms, the part is
-claimed row lock by row lock, and so are all parts for a while.
+somebody else does touch them, another host or a transaction that was forgotten, the statement gives up after 20 ms at a row, the
+part is claimed row lock by row lock, and so are all parts for a while.
 
 Released jobs get a new seq and so lie ahead. The numbers themselves can go back: a restore, a failover to a standby that
 lagged, a schema made anew. New jobs then lie behind low. So the sequence is looked at now and then, and after each lost
@@ -73,11 +73,12 @@ SWEEP_INTERVAL = 300.0
 """Seconds between looks from zero. A guess: it is for what must not happen, and costs one walk over the index."""
 
 CHECK_INTERVAL = 20.0
-"""Seconds between looks at the sequence: an idle host asks hardly more for it, and a lost connection calls for one at once."""
+"""Seconds between looks at the sequence: an idle host asks hardly more for it, and a lost connection calls for one at once. For
+so long a new trigger before inserts goes unnoticed, and what it holds up is left to the sweep."""
 
-CAREFUL = 5.0
-"""Seconds in which parts are claimed with row locks after one met somebody else. Such a part costs its 20 ms, or looks at each
-row twice, and brings little: once in so long that is below a hundredth."""
+CAREFUL = 30.0
+"""Seconds in which parts are claimed with row locks after one met somebody else. Such a part takes some five times as long as
+another (docs/adr/0012), a tenth of a second: once in so long, half a hundredth of a process's claims."""
 
 END = (2**62,) * board.PRIORITIES
 """Above every seq, by priority."""

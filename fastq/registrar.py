@@ -224,7 +224,7 @@ class Registrar:
         self.lost = others
 
     def _tell_cancelled(self, connection: Connection) -> None:
-        hinted, self._hinted = self._hinted, False
+        hinted, self._hinted = self._hinted, False  # should the question fail, the next beat asks where a job executes
         if not hinted and not self._board.executes():
             return  # who idles has nothing to cancel
         with self._lock:

@@ -250,7 +250,7 @@ class Supervisor:
                 first.hint(f"lease {lease}")
 
     def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
-        """Tell children which of their jobs were cancelled, after each beat anew. Called by the registrar's thread."""
+        """Tell children which of their jobs were cancelled, after each beat while they execute; the registrar's thread does."""
         for child in self._places.everybody():
             ids = ids_by_number.get(child.number, [])
             for at in range(0, len(ids), CANCELS):
