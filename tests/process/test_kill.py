@@ -104,13 +104,14 @@ def test_a_job_that_ends_its_process_while_the_host_stops_is_no_stop_in_order(su
     assert "a worker process ended in disorder (exit code 0)" in supervisor.said
 
 
+@pytest.mark.timeout(120)  # chance decides when it is alone, and the pauses before that grow
 def test_a_poison_job_beside_others_is_found_out_and_they_complete(supervise, jobs):
     supervise(queues="default=8")
     others = jobs.add_all("patient", [{"seconds": 0.1}] * 3)
     jobs.wait_until_told("start", times=3)
     poison = jobs.add("poison", how="exit")
 
-    fate = jobs.wait_for(poison, "discarded", timeout=20)
+    fate = jobs.wait_for(poison, "discarded", timeout=90)  # five seconds as a rule
     jobs.wait_until_none_is_left()
 
     assert fate.crashes == 3
