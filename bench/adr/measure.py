@@ -253,7 +253,7 @@ def archive(connection: db.Connection) -> None:
     """0007: moving jobs to an archive with block-range indexes, with a B-tree on id, with none."""
     drop = f"drop index if exists {SCHEMA}.job_archive_id, {SCHEMA}.job_archive_finalized_at"
     brin = (
-        f"create index job_archive_id on {SCHEMA}.job_archive using brin (id) with (pages_per_range = 16, autosummarize = on)",
+        f"create index job_archive_id on {SCHEMA}.job_archive using brin (id) with (pages_per_range = 16)",
         f"create index job_archive_finalized_at on {SCHEMA}.job_archive using brin (finalized_at) with (pages_per_range = 64)",
     )
     designs = {

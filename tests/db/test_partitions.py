@@ -59,6 +59,28 @@ def test_partitions_are_filled_to_the_brim_and_have_the_indexes_of_the_archive(c
     assert indexes == [(1,)]
 
 
+def test_vacuum_summarises_the_block_ranges_of_a_day_and_comes_for_that_by_the_number_of_rows(connection, database):
+    [name] = ensure_partitions(connection, days_ahead=0)
+    execute(database, FINISH, today(), 20_000)
+    index = f"fastq.{name}_id_finalized_at_idx"
+
+    execute(database, f"vacuum fastq.{name}")
+
+    [(left,)] = connection.execute("select brin_summarize_new_values($1::text::regclass)", index)
+    assert left <= 1, "some twenty ranges, of which the last may not be full"
+    [(options,)] = connection.execute("select reloptions from pg_class where oid = $1::text::regclass", f"fastq.{name}")
+    assert {"autovacuum_vacuum_insert_scale_factor=0", "autovacuum_vacuum_insert_threshold=200000"} <= set(options)
+
+
+def test_no_insert_asks_for_a_summary_since_the_server_logs_each_request_beyond_256(connection):
+    [name] = ensure_partitions(connection, days_ahead=0)
+
+    indexes = f"fastq.{name}_id_finalized_at_idx", "fastq.job_archive_default_id_finalized_at_idx", "fastq.job_archive_id"
+    for index in indexes:
+        [(options,)] = connection.execute("select reloptions from pg_class where oid = $1::text::regclass", index)
+        assert options == ["pages_per_range=16"]
+
+
 def test_a_day_begins_and_ends_at_midnight_utc(connection, database):
     ensure_partitions(connection, days_ahead=1)
     execute(database, FINISH, today(), 1)
