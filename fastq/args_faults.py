@@ -40,11 +40,16 @@ def fault_in_json(tree: Any) -> Fault | None:
 
 def fault_in_numbers(args: Any) -> Fault | None:
     """Find a float that JSON cannot say and converters silently turn into null."""
-    for path, value, depth in _walk(args):
-        if depth > MAX_DEPTH:
-            return Fault("", f"nested deeper than {MAX_DEPTH} levels, or containing itself")
-        if isinstance(value, float) and not math.isfinite(value):
-            return Fault(path, f"{value!r} has no JSON form; expected a finite number, or None")
+    if any(depth > MAX_DEPTH for _, _, depth in _walk(args)):
+        return Fault("", f"nested deeper than {MAX_DEPTH} levels, or containing itself")
+    return endless_number(args)
+
+
+def endless_number(value: Any) -> Fault | None:
+    """Find a NaN or an infinity, of what is deeper than MAX_DEPTH excepted."""
+    for path, part, _ in _walk(value):
+        if isinstance(part, float) and not math.isfinite(part):
+            return Fault(path, f"{part!r} has no JSON form; expected a finite number, or None")
     return None
 
 

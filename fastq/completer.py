@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from fastq import db, outcome
 from fastq.codec import encode_bools, encode_floats, encode_ids, encode_texts
 from fastq.errors import DatabaseUnavailable
-from fastq.events import Seldom, emit
+from fastq.events import Seldom, emit, tell_ended
 from fastq.job import Cancel, Job, Snooze
 from fastq.outcome import Failed, Output, Release
 
@@ -253,9 +253,8 @@ class Completer:
         errors = [_error_of(job.outcome) for job in jobs]
         outputs = [job.outcome.json if isinstance(job.outcome, Output) else None for job in jobs]
         self._tell("job_finish", jobs, encode_texts(states), encode_texts(errors), encode_texts(outputs))
-        for job, state in zip(jobs, states, strict=True):
-            if state != "completed":
-                emit(f"job.{state}", level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt)
+        fates = zip(states, jobs, strict=True)
+        tell_ended((state, job.id, job.kind, job.attempt) for state, job in fates if state != "completed")
 
     def _give_back(self, jobs: list[Job[Any]]) -> None:
         jobs.sort(key=_id)

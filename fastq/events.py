@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 LOGGER = logging.getLogger("fastq")
 
@@ -73,6 +73,12 @@ def emit(name: str, /, *, level: int = logging.INFO, **fields: object) -> None:
             subscriber(event)
         except Exception:
             LOGGER.exception("a subscriber raised on %s", name)
+
+
+def tell_ended(fates: Iterable[tuple[str, int, str, int]] | None) -> None:
+    """Tell of jobs that ended otherwise than completed: state, id, kind, attempt. Whoever has written it tells it."""
+    for state, job, kind, attempt in fates or ():
+        emit(f"job.{state}", level=logging.WARNING, id=job, kind=kind, attempt=attempt)
 
 
 def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:

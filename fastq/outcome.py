@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fastq.args_faults import endless_number
 from fastq.job import Cancel, Job, Snooze
 from fastq.retry import MAX_DELAY, default_delay
 
@@ -71,18 +72,27 @@ def of_value(value: object) -> tuple[object, str | None]:
     try:
         encoded = msgspec.json.encode(value)
         text = encoded.decode()  # msgspec.Raw passes what is no UTF-8
+        fault = endless_number(value) if "null" in text else None
     except BaseException as error:  # noqa: BLE001 - any object may come back, and none of them fails a job that is done
         return None, f"{_name_of(value)} is no JSON value: {_text_of(error)}"
+    if fault is not None:
+        return None, f"{fault.field or 'the value'}: {fault.reason}"
     if len(encoded) > MAX_OUTPUT:
         return None, f"{len(encoded)} bytes of JSON, {MAX_OUTPUT} are kept at most"
     return Output(_without_nul(clean(text))), None
 
 
 def unrun(value: object) -> TypeError | None:
-    """Return the error of a `work` that gave back what has yet to run (a decorator hid its `async`), None if it did not.
+    """Return the error of a `work` that gave back what has yet to run or to be made, None if it did not.
+
+    A decorator hid its `async`, say, or the call is missing behind `Snooze`.
 
     To be asked of what is no JSON value alone: then it costs those nothing that return one.
     """
+    if value is Snooze or value is Cancel:
+        return TypeError(
+            f"work returned the class {value.__name__} itself, expected one of it, such as Snooze(60) or Cancel('why')"
+        )
     if not isinstance(value, Awaitable | Generator | AsyncGenerator):
         return None
     if isinstance(value, Coroutine | Generator):

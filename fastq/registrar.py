@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import board, db
 from fastq.errors import DatabaseUnavailable
-from fastq.events import Seldom, emit
+from fastq.events import Seldom, emit, tell_ended
 from fastq.lease import identity
 from fastq.outcome import error_json
 
@@ -252,7 +252,7 @@ class Registrar:
             if left:
                 raise DatabaseUnavailable(f"sessions of the dead process {dead.pid} have not ended yet: a claim may still commit")
         locked = {id_ for (id_,) in connection.run("job_locked", dead.claimed)} if dead.held_up or self._stopping else ()
-        again, ended, _ = connection.run_one(
+        again, ended, _, fates = connection.run_one(
             "job_recover",
             [id_ for id_ in dead.claimed if id_ not in locked],
             dead.claim,
@@ -265,6 +265,7 @@ class Registrar:
             error_json(f"the process {dead.pid} that executed the job died ({dead.cause})"),
         )
         connection.run("process_end", [dead.number], identity())
+        tell_ended(fates)
         if again or ended:
             took = time.monotonic() - began
             emit("jobs.recovered", level=logging.WARNING, pid=dead.pid, again=again, ended=ended, took=round(took, 4))

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq import db
 from fastq.chores.batch import Batch, Size
-from fastq.events import emit
+from fastq.events import emit, tell_ended
 from fastq.outcome import error_json
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class Rescue:
     def _rescue(self, site: Site) -> None:
         def put(rows: Sequence[tuple[Any, ...]]) -> None:
             ids, claims, attempts = (list(column) for column in zip(*rows, strict=True))
-            again, ended, _ = site.write(
+            again, ended, _, fates = site.write(
                 "job_rescue",
                 site.queues,
                 site.config.leader_domain,
@@ -214,6 +214,7 @@ class Rescue:
             self._again += again
             self._ended += ended
             site.changed += again + ended
+            tell_ended(fates)
 
         self._stranded = self._batch.write(self._stranded, put)
 

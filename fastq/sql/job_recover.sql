@@ -3,7 +3,7 @@
 --       that were executing in an earlier death too are suspects; if there are none, all become so. A single suspect is discarded after
 --       $6 crashes. Several are never: they come back apart, at random times, so that the one that kills is alone some day, and its
 --       neighbours live. The others had not started, or had ended and were not written yet: they are not charged. What was to be
---       cancelled ends as cancelled, whatever else would end it.
+--       cancelled ends as cancelled, whatever else would end it. Says how many are available again, how many ended, and which.
 -- called by: registrar: when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text).
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows.
@@ -50,8 +50,9 @@ with lost as (
         priority, attempt, max_attempts, crashes + blamed::int, queue, kind, args, tags,
         coalesce(errors, '[]') || jsonb_build_array($9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
     from ended
-    returning id
+    returning id, kind, attempt, state
 ), woken as (
     select pg_notify($8::text, wake) from (select distinct wake from again) as hint
 )
-select (select count(*) from again), (select count(*) from archived), (select count(*) from woken)
+select (select count(*) from again), (select count(*) from archived), (select count(*) from woken),
+    (select json_agg(json_build_array(state, id, kind, attempt)) from archived)

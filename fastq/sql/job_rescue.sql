@@ -2,7 +2,7 @@
 --       attempt counts; the last one ends the job (discarded), and so does a cancellation that was asked for (cancelled, be it the last
 --       attempt or not). Who knows which jobs had started has died with the process: a last attempt may have, so the job is not run once
 --       more than it was allowed to.
---       Says how many are available again, and how many ended.
+--       Says how many are available again, how many ended, and which.
 -- called by: chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
 --            $9 channel, $10 error (json text).
 -- index: job_pkey; process_pkey; lease_pkey.
@@ -41,8 +41,9 @@ with held as (
         priority, attempt, max_attempts, crashes, queue, kind, args, tags,
         coalesce(errors, '[]') || jsonb_build_array($10::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
     from ended
-    returning id
+    returning id, kind, attempt, state
 ), woken as (
     select pg_notify($9::text, queue) from (select distinct queue from again) as hint
 )
-select (select count(*) from held), (select count(*) from again), (select count(*) from archived), (select count(*) from woken)
+select (select count(*) from held), (select count(*) from again), (select count(*) from archived), (select count(*) from woken),
+    (select json_agg(json_build_array(state, id, kind, attempt)) from archived)

@@ -157,13 +157,15 @@ def test_rescue_gives_back_a_running_job_that_no_claim_owns(site, connection):
     assert states(connection, ids) == ["available"]
 
 
-def test_rescue_ends_the_last_attempt_though_it_may_not_have_started_and_what_was_to_be_cancelled(site, connection):
+def test_rescue_ends_the_last_attempt_though_it_may_not_have_started_and_what_was_to_be_cancelled(site, connection, events):
     know(connection, EXPIRED, -1)
     (last,) = running(connection, EXPIRED, max_attempts=1)
     (unwanted,) = running(connection, EXPIRED, cancel_requested=True)
 
     assert rescue(site) == 2
     assert (archived(connection, last)["state"], archived(connection, last)["attempt"]) == ("discarded", 1)
+    ended = {(event.name, event.fields["id"]) for event in events if event.name.startswith("job.")}
+    assert ended == {("job.discarded", last), ("job.cancelled", unwanted)}
     assert archived(connection, unwanted)["state"] == "cancelled"
     assert "whether the job had started is not known" in archived(connection, last)["errors"][0]["error"]
 
@@ -493,7 +495,7 @@ def test_what_happens_to_a_job_while_the_rescue_is_under_way_stands(site, connec
     other.execute("rollback")
     thread.join()
 
-    assert answers == [(0, 0, 0)]
+    assert answers == [(0, 0, 0, None)]
     assert (living(connection, job_id), archived(connection, job_id)) == before
 
 

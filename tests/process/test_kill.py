@@ -75,6 +75,7 @@ def test_a_job_that_kills_its_process_is_discarded_and_its_neighbours_live(super
     assert (fate.crashes, fate.attempt, len(fate.errors)) == (3, 3, 3)
     assert all(cause in error["error"] for error in fate.errors)
     assert len(jobs.told("start", poison)) == 3
+    supervisor.wait_until_it_says(f"job.discarded id={poison} kind=poison attempt=3")
     assert supervisor.stop()[0] == 0
 
 

@@ -1,13 +1,14 @@
 """What an attempt came to: no value and no exception, however odd, keeps it from having an outcome."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 import msgspec
 import pytest
 
 from fastq.executor import settle
-from fastq.job import Cancel, Job, JobCancelled
+from fastq.job import Cancel, Job, JobCancelled, Snooze
 from fastq.outcome import Failed, Output, Release, of_value
 
 
@@ -25,6 +26,11 @@ class Meta(type):
 
 class Nameless(Exception, metaclass=Meta):
     pass
+
+
+@dataclass
+class Measure:
+    value: float
 
 
 class Closed:
@@ -91,6 +97,29 @@ def test_a_job_that_is_told_to_end_is_handed_back_by_a_process_that_leaves_and_i
 @pytest.mark.parametrize("value", [msgspec.Raw(b"\xff"), {"in it": [msgspec.Raw(b"\xff")]}, object()])
 def test_a_value_that_cannot_be_kept_is_dropped_and_the_job_is_done(value):
     assert settle(Job.of(None), value, None) is None
+
+
+@pytest.mark.parametrize("value", [float("nan"), {"x": [1.0, float("inf")], "none": None}, Measure(float("-inf"))])
+def test_a_number_that_would_be_stored_as_null_is_dropped_and_told(value, events):
+    assert settle(Job.of(None), value, None) is None
+
+    (event,) = events
+    assert (event.name, event.fields["reason"].endswith("has no JSON form; expected a finite number, or None")) == (
+        "output.dropped",
+        True,
+    )
+
+
+def test_a_null_of_the_users_own_is_kept():
+    assert settle(Job.of(None), {"x": None, "y": "null", "z": 1.5}, None) == Output('{"x":null,"y":"null","z":1.5}')
+
+
+@pytest.mark.parametrize("value", [Snooze, Cancel])
+def test_a_class_in_place_of_an_outcome_fails_the_attempt(value):
+    outcome = settle(Job.of(None), value, None)
+
+    assert isinstance(outcome, Failed)
+    assert f"the class {value.__name__} itself" in outcome.error
 
 
 def test_a_value_that_ends_the_thread_when_it_is_written_is_dropped():
