@@ -28,6 +28,7 @@ from fastq.codec import decode
 from fastq.completer import FIRST_PAUSE, LONGEST_PAUSE, Completer
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
+from fastq.oddities import Oddities
 from fastq.outcome import Release, failed
 from fastq.unanswered import Unanswered
 
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
 
 UNKNOWN_DELAY = 10.0
 """Seconds that a job of a kind unknown here is put off, without charge: another process may know it; this one must not spin."""
-
-UNKNOWN_TOLD_EVERY = 60.0
-"""Seconds between two reports of the same unknown kind."""
 
 RING_REST = 0.05
 """Seconds between looks while completions cannot be written and the ring is full: nobody calls when there is room again."""
@@ -101,7 +99,7 @@ class Producer:
         self._last_claim = around.seat.number << 32
         self._claimed = 0
         self._pause = FIRST_PAUSE
-        self._told: dict[str, float] = {}
+        self._oddities = Oddities()
 
     def wake(self) -> None:
         """Make the producer look; any thread may call this, any number of times."""
@@ -260,11 +258,10 @@ class Producer:
             emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, error=error)
             job.outcome = failed(job, f"ArgsError: {error}")
         for job in unknown:
-            now = time.monotonic()
-            if now - self._told.get(job.kind, -UNKNOWN_TOLD_EVERY) >= UNKNOWN_TOLD_EVERY:
-                self._told[job.kind] = now
-                emit("kind.unknown", level=logging.WARNING, kind=job.kind, queue=job.queue, id=job.id, put_off=UNKNOWN_DELAY)
+            self._oddities.unknown(job, UNKNOWN_DELAY)
             job.outcome = Release(UNKNOWN_DELAY)
+        if jobs:
+            self._oddities.look_at(jobs[0])
         return jobs, bad + unknown
 
     def _hand_out(self, feed: Feed, jobs: list[Job[Any]], refused: list[Job[Any]], low: int) -> None:

@@ -22,7 +22,7 @@ LAYERS = (
         "db events log enqueue wake_limiter pool adapters forks"
     ),
     (
-        "client client_async producer feed portion unanswered executor loop watchdog completer cursor low_water "
+        "client client_async producer feed portion oddities unanswered executor loop watchdog completer cursor low_water "
         "listener registrar lease lease_memory elector term chores periodic_store maintainer singleton singletons "
         "migrate partitions embedded app admin admin_leaders admin_periodic connecting"
     ),

@@ -39,7 +39,7 @@ periodic_store.define(admin.connect(config, config.database_url), shop.registry)
 def shop(tmp_path: Path, database: str) -> dict[str, str]:
     """Write the README's application into a folder and give the environment to run it in."""
     (tmp_path / "shop.py").write_text(SHOP)
-    (tmp_path / "enqueue.py").write_text("from shop import MailArgs\n" + ENQUEUES)
+    (tmp_path / "enqueue.py").write_text(ENQUEUES)
     return {**os.environ, "FASTQ_DATABASE_URL": database, "PYTHONPATH": str(tmp_path)}
 
 

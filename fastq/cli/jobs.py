@@ -122,7 +122,7 @@ def _put_off(job: admin.JobRow) -> str | None:
     """Say why a job waits that has been with a process and was not charged for it."""
     if job.state is not State.SCHEDULED or job.attempted_at is None:
         return None
-    return f"put off: no worker for kind '{job.kind}', or snoozed by it"
+    return f"snoozed by its worker, or put off because a process had none for kind '{job.kind}'"
 
 
 def _show(connection: Connection, options: argparse.Namespace) -> int:

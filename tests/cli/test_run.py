@@ -125,7 +125,7 @@ def test_a_job_of_a_kind_that_nobody_works_tells_why_it_waits(on_database, datab
         wait_for(lambda: execute(database, "select state::text from fastq.job") == [("scheduled",)])
         assert program.stop() == 0
 
-    why = "put off: no worker for kind 'nota', or snoozed by it"
+    why = "snoozed by its worker, or put off because a process had none for kind 'nota'"
     assert f"\nwaits     {why}\n" in on_database("jobs", "show", 1)
     assert why in on_database("jobs", "list")
 

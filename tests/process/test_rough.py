@@ -30,6 +30,15 @@ def test_what_a_job_does_to_the_event_loop_ends_no_other_job(supervise, jobs):
     assert supervisor.stop()[0] == 0
 
 
+def test_jobs_that_never_heard_of_their_workers_max_attempts_are_told_of(supervise, jobs):
+    supervisor = supervise(APP)
+    id_ = jobs.add("on_loop", what="nothing")  # as by a program that imports the args alone
+
+    jobs.wait_for(id_, "completed")
+
+    supervisor.wait_until_it_says(f"attempts.unheard kind=on_loop id={id_} worker=1 job=25")
+
+
 def test_jobs_beside_one_that_blocks_the_event_loop_are_handed_back_and_run_elsewhere(supervise, jobs):
     supervisor = supervise(APP, queues="default=8")
     (worker,) = supervisor.workers
