@@ -153,10 +153,10 @@ class Board:
         at += MODES * sum(self._lane_words[:queue]) + mode * self._lane_words[queue]
         return LaneBoard(self.words[at : at + self._lane_words[queue]], self.concurrency[queue], self.ring)
 
-    def executes(self) -> bool:
-        """Tell whether any process of this host executes a job."""
+    def executing(self) -> int:
+        """Count the jobs that the processes of this host execute."""
         places = ((desk, queue) for desk in range(self._processes) for queue in range(len(self.concurrency)))
-        return any(any(self.lane(*place, mode).slots) for place in places for mode in range(MODES))
+        return sum(word > 0 for place in places for mode in range(MODES) for word in self.lane(*place, mode).slots)
 
     def overdue(self, process: int, now: int, spare: int) -> bool:
         """Tell whether a process has not ticked for longer than a job that it executes may take, and `spare` ns more.

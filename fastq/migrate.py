@@ -92,13 +92,18 @@ def check(connection: Connection) -> None:
     """Raise MigrationError with the remedy unless the connection's schema is what this program knows."""
     version, known = current_version(connection), migrations()[-1].version
     if version == 0:
-        raise MigrationError(f"the schema '{connection.schema}' has no fastq tables: run {migrate_command(connection.schema)}")
+        raise MigrationError(f"the schema '{connection.schema}' has no fastq tables: run {_remedy(connection)}")
     if version < known:
         raise MigrationError(
             f"the schema '{connection.schema}' has version {version}, this program needs {known}: "
-            f"run {migrate_command(connection.schema)}"
+            f"run {_remedy(connection)}"
         )
     _check_not_newer(connection.schema, version)
+
+
+def _remedy(connection: Connection) -> str:
+    """Return what to type, and where: without its --database the same words would migrate another one."""
+    return f"{migrate_command(connection.schema)} on the database '{connection.raw.info.dbname}'"
 
 
 def check_owner(connection: Connection) -> None:

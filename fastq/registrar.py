@@ -225,7 +225,7 @@ class Registrar:
 
     def _tell_cancelled(self, connection: Connection) -> None:
         hinted, self._hinted = self._hinted, False  # should the question fail, the next beat asks where a job executes
-        if not hinted and not self._board.executes():
+        if not hinted and not self._board.executing():
             return  # who idles has nothing to cancel
         with self._lock:
             numbers = list(self._pids)

@@ -225,7 +225,8 @@ class Supervisor:
         if self._stopping:
             return
         self._stopping = True
-        emit("supervisor.stops", timeout=self._config.shutdown_timeout, reason=self._failure)
+        running = self._board.executing()
+        emit("supervisor.stops", running=running, timeout=self._config.shutdown_timeout, reason=self._failure)
         self._places.close()
         self._stop_children("stop")
         self._kill_at = time.monotonic() + self._config.shutdown_timeout + STOP_MARGIN

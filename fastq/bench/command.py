@@ -173,7 +173,7 @@ def _parser() -> Parser:
     parser.add_argument("--idle", type=_whole, metavar="SECONDS", help="measure an idle supervisor instead, for so long")
     parser.add_argument("--backlog", type=_whole, metavar="N", help="measure claims with so many jobs waiting instead")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--log-level", default="warning", help="what the measured program logs [default warning]")
+    parser.add_argument("--log-level", metavar="LEVEL", default="warning", help="what the program logs [default warning]")
     parser.add_argument("--database", metavar="URL", help="the Postgres to use [FASTQ_DATABASE_URL; default: an embedded one]")
     parser.add_argument("--data-dir", metavar="FOLDER", help="the folder of the embedded Postgres [FASTQ_DATA_DIR]")
     return parser

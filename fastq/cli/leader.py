@@ -27,7 +27,7 @@ CHORES = ("lease", "chore", "last run", "took", "runs", "changed", "fenced", "er
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommands and their arguments."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", metavar="[ACTION]")
     listing = actions.add_parser("list", help="show leases and chores (the same without ACTION)")
     resigning = actions.add_parser("resign", help="ask a leader to resign")
     which = resigning.add_mutually_exclusive_group()

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="from_version", type=_version, metavar="N", help="with --sql: only what comes after version N"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON: the names of the migrations")
+    parser.add_argument("--json", action="store_true", help="print JSON: the schema, and the names of the migrations")
     settings.add_database(parser)
 
 

@@ -91,7 +91,9 @@ def _metavar(setting: Field[Any]) -> str:
     allowed: str = setting.metadata["allowed"]
     if setting.name in words:
         return words[setting.name]
-    return "SECONDS" if allowed.startswith("seconds") else "N" if allowed.startswith("a whole") else allowed.replace(" or ", "|")
+    if allowed.startswith("seconds"):
+        return "SECONDS"
+    return "N" if allowed.startswith(("a whole", "a number")) else allowed.replace(" or ", "|")
 
 
 def _default(setting: Field[Any]) -> str:

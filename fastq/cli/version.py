@@ -45,11 +45,13 @@ def main(options: argparse.Namespace) -> int:
         with found(config) as database:
             connection = db.connect(database.url, role="version", schema=config.schema, pinned=False, prepare=False)
             try:
-                versions |= {"database": database.describe(connection), "connect": database.psql, "schema": _schema(connection)}
+                versions |= {"database": database.describe(connection), "connect": database.psql}
+                versions["schema"] = _schema(connection)
             finally:
                 connection.close()
     except (FastqError, db.Error) as error:
-        versions["database"] = f"none ({output.masked(db.first_line(error))})"
+        missing = "schema" if "database" in versions else "database"
+        versions[missing] = f"none ({output.masked(db.first_line(error))})"
     if options.json:
         output.json(versions)
     else:
