@@ -127,6 +127,11 @@ class Cursor(LowWater):
         connection.run_blobs("job_claim_bounded", [*nothing, _CLAIM_PARAMS.pack(0), encode_ids([])])
         connection.run_blobs("job_claim_part", self._packed(0, 0, 0))
 
+    @property
+    def backlog(self) -> bool:
+        """Tell whether the last look took all that it had room for."""
+        return bool(self._words[board.BACKLOG])
+
     def due(self) -> bool:
         """Tell whether a look at the database can find something: backlog, a wake-up since the last look, or the poll."""
         words = self._words

@@ -18,19 +18,20 @@ if TYPE_CHECKING:
     from fastq.loop import Loop
     from fastq.portion import Portion
 
-PACE_WEIGHT = 0.5
-"""Share of the newest round in the pace: it follows within three rounds and forgets a hiccup as fast."""
-
 PACE_WINDOW = 0.01
 """Seconds over which a pace is measured at least: one short job within a round would look like thousands a second."""
+
+PACE_KEPT = 0.5
+"""Share of a pace that is left after a window without any end: a hiccup is forgotten within three of them."""
 
 CLAIMS = 2
 """Whole claims to hold ready at most. With one, executors that are done with it in milliseconds wait for the next; with two, one
 is claimed while they work the other: 4 to 10 % more jobs a second. The ring of ids on the board has room for four."""
 
 GROWTH = 8
-"""Times as many jobs as have just ended may be held ready, where all that was handed out ran out. The pace of so few says little,
-so it has to prove itself again; with 8, jobs that take microseconds come by the thousand after four claims instead of ten."""
+"""Times as many jobs as have just ended may be held ready, where all that was handed out ran out while there was backlog. The pace of
+so few says little, so it has to prove itself again; with 8, jobs that take microseconds come by the thousand after four claims
+instead of ten. Not without backlog: after a trickle of quick jobs one process would hoard the slow ones that come next."""
 
 
 class Feed:
@@ -61,10 +62,12 @@ class Feed:
         if now - self._measured_at >= PACE_WINDOW:
             # What has ended, not what has started: idle executors start a burst of slow jobs in no time.
             ended = max(self._ended, self.claimed - self.waiting() - self.busy())
-            pace = (ended - self._ended) / (now - self._measured_at)
-            self.pace += PACE_WEIGHT * (pace - self.pace) if pace < self.pace else pace - self.pace
+            seconds = now - self._measured_at
+            pace = (ended - self._ended) / seconds
+            kept = PACE_KEPT ** (seconds / PACE_WINDOW)
+            self.pace = max(pace, kept * self.pace + (1 - kept) * pace)
             self._measured_at, self._ended = now, ended
-        if self._handed and not self.waiting():
+        if self._handed and not self.waiting() and self.cursor.backlog:
             self._ran_dry(now, config)
         return min(CLAIMS * config.batch, int(self.pace * config.prefetch))
 

@@ -95,8 +95,7 @@ def check(connection: Connection) -> None:
         raise MigrationError(f"the schema '{connection.schema}' has no fastq tables: run {_remedy(connection)}")
     if version < known:
         raise MigrationError(
-            f"the schema '{connection.schema}' has version {version}, this program needs {known}: "
-            f"run {_remedy(connection)}"
+            f"the schema '{connection.schema}' has version {version}, this program needs {known}: run {_remedy(connection)}"
         )
     _check_not_newer(connection.schema, version)
 

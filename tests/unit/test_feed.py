@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from fastq import board
 from fastq.board import Board
 from fastq.config import Config
 from fastq.cursor import Cursor
-from fastq.feed import CLAIMS, GROWTH, Feed
+from fastq.feed import CLAIMS, GROWTH, PACE_KEPT, PACE_WINDOW, Feed
 from fastq.lane import Lane
 from fastq.portion import Portion
 
@@ -27,7 +28,9 @@ def feed(config):
     lane = Lane(shared.lane(0, 0, 0), EXECUTORS, lambda: None)
     made = Feed(0, Cursor(shared, 0, "default", 1.0), Portion(config), lane, None)
     lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(EXECUTORS))
-    made._measured_at = time.monotonic() + 3600.0  # the rounds' own pace is not looked at here
+    made._measured_at = time.monotonic() + 3600.0  # the rounds' own pace is not looked at, but by who sets it back
+    shared.cursor(0)[board.BACKLOG] = 1
+    made.words = shared.cursor(0)
     return made
 
 
@@ -78,3 +81,31 @@ def test_jobs_that_took_their_time_raise_no_pace_that_they_did_not_have(feed, co
     assert feed.pace == 0.0
     feed.prefetch(config)
     assert feed.pace == pytest.approx(EXECUTORS / 100, rel=0.1)
+
+
+def test_a_trickle_of_quick_jobs_without_backlog_lets_nothing_be_hoarded(feed, config):
+    feed.words[board.BACKLOG] = 0
+    hand_out(feed, EXECUTORS)
+    end_all(feed)
+
+    assert feed.prefetch(config) == 0
+
+
+def test_what_ran_out_counts_once(feed, config):
+    hand_out(feed, EXECUTORS)
+    end_all(feed)
+    feed.prefetch(config)
+    feed.pace = 0.0
+
+    assert feed.prefetch(config) == 0
+
+
+@pytest.mark.parametrize("windows", [1, 3, 100])
+def test_a_pace_is_forgotten_by_the_time_that_passes_without_an_end(feed, config, windows):
+    feed.pace = 1_000.0
+    feed._measured_at = began = time.monotonic() - windows * PACE_WINDOW
+
+    feed.prefetch(config)
+
+    passed = (time.monotonic() - began) / PACE_WINDOW
+    assert 1_000.0 * PACE_KEPT**passed <= feed.pace <= 1_000.0 * PACE_KEPT**windows
