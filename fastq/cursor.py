@@ -13,14 +13,15 @@ lately (and, while a forgotten transaction pins xmin, over everything that ran s
     mark       a frontier of a while ago, to which `low` moves up once nothing can appear below it any more: see low_water.py.
 
 While there is backlog, the turn is short: whoever has it takes the next part, as many numbers as he wants jobs, moves the
-frontier to its end and lets the next one in; the claims of the parts run side by side and never meet a row of each other's.
+frontier to its end and lets the next one in; the claims of the parts run side by side and do not meet a row of each other's
+(but where one that was stretched did not fit: then the frontier goes back, into parts that others may have taken since).
 A part never reaches beyond the highest number given out, so nothing that is still to come can fall behind the frontier; what
 within it is not committed yet is a late commit like any other. Where the numbers are thin the parts are stretched.
 
 A part of the first priority that no stretching has made longer than the claim may be is nearly always ours alone, so its rows are
 found and changed in one step, without locking them first, which takes a fifth less of the database (docs/adr/0012). Where
 somebody else does touch them, another host or a transaction that was forgotten, the statement gives up after 20 ms at a row, the
-part is claimed row lock by row lock, and so are all parts for a while.
+part is claimed row lock by row lock, and so are all parts for a while. Where several hosts work a queue that is nearly always.
 
 Released jobs get a new seq and so lie ahead. The numbers themselves can go back: a restore, a failover to a standby that
 lagged, a schema made anew. New jobs then lie behind low. So the sequence is looked at now and then, and after each lost
@@ -77,8 +78,8 @@ CHECK_INTERVAL = 20.0
 so long a new trigger before inserts goes unnoticed, and what it holds up is left to the sweep."""
 
 CAREFUL = 30.0
-"""Seconds in which parts are claimed with row locks after one met somebody else. Such a part takes some five times as long as
-another (docs/adr/0012), a tenth of a second: once in so long, half a hundredth of a process's claims."""
+"""Seconds in which this queue's parts are claimed with row locks after one met somebody else. Such a part takes some five times
+as long as another (docs/adr/0012), a tenth of a second: once in so long, half a hundredth of a process's claims."""
 
 END = (2**62,) * board.PRIORITIES
 """Above every seq, by priority."""
@@ -312,7 +313,7 @@ class Cursor(LowWater):
             self._careful_until = time.monotonic() + CAREFUL
             return self._run(connection, claim, tried)
         claimed = Claimed(self.name, claim, row)
-        claimed.full, self.tried = len(claimed) == limit, None
+        claimed.full, self.tried = len(claimed) >= limit, None
         return claimed
 
     def _run(self, connection: Connection, claim: int, tried: Tried) -> Claimed:

@@ -29,8 +29,8 @@ CLAIMS = 2
 is claimed while they work the other: 4 to 10 % more jobs a second. The ring of ids on the board has room for four."""
 
 GROWTH = 8
-"""Times as many jobs as have just ended may be held ready, where all that was handed out ran out while there was backlog. The pace of
-so few says little, so it has to prove itself again; with 8, jobs that take microseconds come by the thousand after four claims
+"""Times as many jobs as have just ended may be held ready, where all that was handed out ran out while there was backlog. The
+pace of so few says little, so it has to prove itself again; with 8, jobs of microseconds come by the thousand after four claims
 instead of ten. Not without backlog: after a trickle of quick jobs one process would hoard the slow ones that come next."""
 
 

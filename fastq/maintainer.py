@@ -73,10 +73,10 @@ class Maintainer:
             self._elector.start()
 
     def hint(self, hint: str) -> None:
-        """Take in a notification that concerns leaders."""
+        """Take in a notification that concerns leaders; an empty one says that any may have been missed."""
         if hint.startswith("@lease "):
             self._elector.hint(hint.removeprefix("@lease "))
-        for chore in HINTS.get(hint, ()):
+        for chore in [chore for known, chores in HINTS.items() if hint in ("", known) for chore in chores]:
             for term in self._terms:
                 term.wake(chore)
 

@@ -79,7 +79,7 @@ class Registrar:
         self._dead: deque[Dead] = deque()  # the main thread adds, ours takes out
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
-        self._hinted = False  # at a cancellation; set by the main thread, cleared by ours
+        self._hinted = False  # at a cancellation; set by the listener's thread, cleared by ours, who asks then
         self._stopping = False
         self._registered = False  # a process, ever
         self._connection: Connection | None = None

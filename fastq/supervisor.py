@@ -240,6 +240,7 @@ class Supervisor:
         """Hand a hint on to whom it concerns. Called by the listener's thread."""
         if not hint:
             self._waker.wake_all()
+            self._maintainer.hint(hint)
         elif not hint.startswith("@"):
             self._waker.wake_one(hint)
         else:

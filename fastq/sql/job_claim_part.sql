@@ -1,6 +1,7 @@
 -- what: claims what is available in one part of a queue's first priority, all of it. It finds and changes the rows in one step, which
---       saves a fifth of what job_claim takes; but it has no limit other than its numbers, of which each is given once, and it waits for
---       rows that somebody else changes: 20 ms for each, and if that is not enough it fails and has claimed nothing.
+--       saves a fifth of what job_claim takes; but it has no limit other than its numbers, of which each is given once (unless the
+--       sequence went back), and it waits for rows that somebody else changes: 20 ms for each, and if that is not enough it fails
+--       and has claimed nothing.
 -- called by: cursor: a part of the backlog that is no longer than the limit. $1 claim, $2 queue, $3 (exclusive) and $4 (inclusive) ends of the part.
 -- index: job_ready, one range. The UPDATE is HOT: it changes no column that an index names.
 -- locks: the claimed rows. The time limit is set before the first of them and ends with the transaction; it says nothing of the

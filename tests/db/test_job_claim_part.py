@@ -1,16 +1,21 @@
 """The claim of a part in one step: what it takes, what it does where somebody holds a row, and how the cursor goes on then."""
 
+import random
 import re
 import threading
 import time
+from collections import Counter
+from contextlib import suppress
 from itertools import count
 
 import psycopg
 import pytest
 
 from fastq import board, db
+from fastq import cursor as cursors
 from fastq.board import Board
 from fastq.cursor import Cursor
+from fastq.portion import Bound
 from tests.db.jobs import add, claim_number, living, parts_of, session
 from tests.helpers import wait_for
 
@@ -193,6 +198,136 @@ def test_another_failure_is_not_tried_again(backlog, connection):
 
     assert runs_since(connection, before)[1] == 0
     assert cursor.tried is not None, "the producer sets the job aside by it"
+
+
+def test_a_part_that_was_stretched_is_claimed_with_a_limit(backlog, connection):
+    cursor, claims, left = backlog
+    cursor._words[board.STRETCH] = 4  # by another process of the host, whose numbers were thin
+    before = runs_of(connection)
+
+    claimed = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+
+    assert runs_since(connection, before) == (0, 1)
+    assert list(claimed.ids) == left[:BATCH]
+
+
+def test_a_part_from_which_jobs_are_to_be_passed_over_is_claimed_without_them(backlog, connection):
+    cursor, claims, left = backlog
+    cursor.bound = Bound(1_000_000, [left[2]])  # a trigger of the user's refuses it
+    before = runs_of(connection)
+
+    claimed = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+
+    assert runs_since(connection, before) == (0, 0)
+    assert list(claimed.ids) == [*left[:2], *left[3:BATCH]]
+
+
+def test_a_part_in_which_numbers_occur_twice_is_told_as_full(backlog, connection):
+    cursor, claims, left = backlog
+    connection.execute("insert into fastq.job (kind, seq) select 'nap', seq from fastq.job where id = any ($1)", left[:BATCH])
+
+    claimed = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+
+    assert (len(claimed), claimed.full) == (2 * BATCH, True)
+
+
+class Attack:
+    """Writers, some of which commit late or never; somebody who holds rows for a while; two processes of a host that claim."""
+
+    def __init__(self, url):
+        self._url = url
+        self._stop, self._done = threading.Event(), threading.Event()
+        self.committed, self.completed = [], []  # appended to by several threads
+        self.one_step = []  # how many jobs each such claim brought
+        self.lost = 0
+
+    def run(self, seconds, patience):
+        """Let them loose for so long; return how many jobs are left when the rest could have been worked."""
+        shared, turn = Board.make([1], 2, 40 * BATCH), threading.Lock()
+        shared.cursor(0)[board.SWEPT_AT] = time.monotonic_ns()  # no sweep for the next minutes
+        first = [threading.Thread(target=self.write, args=(seed,)) for seed in range(3)]
+        first.append(threading.Thread(target=self.hold))
+        claimers = [threading.Thread(target=self.claim, args=(number, shared, turn)) for number in (1, 2)]
+        for thread in (*first, *claimers):
+            thread.start()
+        time.sleep(seconds)  # the attack's duration
+        self._stop.set()
+        for thread in first:
+            thread.join()
+        with psycopg.connect(self._url, autocommit=True) as look:
+            left = "select count(*) from fastq.job"
+            with suppress(AssertionError):
+                wait_for(lambda: look.execute(left).fetchone() == (0,), patience)
+            self._done.set()
+            for thread in claimers:
+                thread.join()
+            return look.execute(left).fetchone()[0]
+
+    def write(self, seed):
+        dice, text = random.Random(seed), "insert into fastq.job (kind) select 'nap' from generate_series(1, %s) returning id"
+        with psycopg.connect(self._url) as connection:
+            while not self._stop.is_set():
+                ids = [job_id for (job_id,) in connection.execute(text, (dice.randint(1, 300),))]
+                if dice.random() < 0.2:
+                    time.sleep(dice.random() * 0.3)  # others enqueue behind these numbers
+                if dice.random() < 0.1:
+                    connection.rollback()
+                else:
+                    connection.commit()
+                    self.committed += ids
+
+    def hold(self):
+        dice = random.Random(7)
+        with psycopg.connect(self._url) as connection:
+            while not self._stop.is_set():
+                how = dice.choice(["update", "no key update", "share", "key share"])
+                found = "select from fastq.job where state = 'available' order by seq desc limit 3"
+                connection.execute(f"{found} for {how} skip locked")
+                time.sleep(dice.choice([0.0, 0.005, 0.05]))  # shorter than the claim's limit, and longer
+                connection.commit()
+
+    def claim(self, number, shared, turn):
+        connection, cursor, claims = session(self._url), Cursor(shared, 0, "default", 0.02), count(claim_number(number, 1))
+        dice = random.Random(number)
+        while not self._done.is_set():
+            with turn:
+                part = cursor.take_part(6 * BATCH)
+                got = (
+                    []
+                    if part or not cursor.due()
+                    else [got for got, _ in cursor.claim(connection, lambda: next(claims), 6 * BATCH)]
+                )
+            if part:
+                got = self.claim_part(connection, cursor, next(claims), part, lost=dice.random() < 0.05)
+            for claimed in got:
+                connection.run("job_complete", sorted(claimed.ids), [claimed.claim])
+                self.completed += claimed.ids
+            if not any(map(len, got)):
+                time.sleep(0.005)  # a quarter of the cursor's poll
+        connection.close()
+
+    def claim_part(self, connection, cursor, claim, part, lost):
+        """Claim a part; now and then nothing comes of it, as where the session was lost: its numbers are behind the frontier."""
+        if lost:
+            self.lost += 1
+            return []
+        before = runs_of(connection)
+        claimed = cursor.claim_part(connection, claim, part, 6 * BATCH)
+        if runs_since(connection, before) == (1, 0):
+            self.one_step.append(len(claimed))
+        return [claimed]
+
+
+def test_among_those_who_hold_rows_and_commit_late_every_job_is_claimed_once_and_none_is_left(database, monkeypatch):
+    monkeypatch.setattr(cursors, "CAREFUL", 0.02)
+    attack = Attack(database)
+
+    left = attack.run(seconds=4.0, patience=10.0)
+
+    assert [job_id for job_id, times in Counter(attack.completed).items() if times > 1] == []
+    assert (left, set(attack.committed) ^ set(attack.completed)) == (0, set())
+    assert sum(attack.one_step) > 1_000, "hardly any was claimed in one step"
+    assert attack.lost, "no claim was"
 
 
 def test_a_new_session_plans_all_claims_and_takes_nothing(connection):
