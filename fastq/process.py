@@ -21,7 +21,6 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import gc
-import io
 import logging
 import os
 import random
@@ -35,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from setproctitle import setproctitle
 
-from fastq import app, board, codec, db, forks, log
+from fastq import app, board, codec, db, forks, log, stdout
 from fastq.board import Board
 from fastq.completer import Completer
 from fastq.cursor import Cursor
@@ -119,8 +118,7 @@ def _become_child(seat: Seat) -> None:
     faulthandler.enable()
     faulthandler.register(signal.SIGQUIT, all_threads=True)
     random.seed()
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # a job's print is a line of its own, also beside the log's
+    stdout.install()
     gc.set_threshold(GC_THRESHOLD, 20, 100)
     log.set_up(seat.config)
     codec.use(seat.config.codec)
@@ -135,9 +133,9 @@ def die_with_parent() -> None:
 
 def _exit(code: int) -> NoReturn:
     """End without running the app's exit handlers among threads that may be stuck."""
-    for stream in (sys.stdout, sys.stderr):
+    for flush in (stdout.finish, sys.stderr.flush):
         try:
-            stream.flush()
+            flush()
         except (OSError, ValueError):
             continue
     os._exit(code)
