@@ -14,6 +14,9 @@ import io
 import sys
 import threading
 
+LONGEST = 8_192
+"""Characters that are kept of a line without an end: what a text file keeps itself."""
+
 
 class Lines(io.TextIOWrapper):
     """A text file like the one that it takes the place of."""
@@ -30,7 +33,7 @@ class Lines(io.TextIOWrapper):
         mine = threading.get_ident()
         begun = self._begun.pop(mine, "")
         end = text.rfind("\n") + 1
-        if end:
+        if end or len(begun) > LONGEST:
             super().write(begun + text[:end])
             begun = ""
         if end < len(text):

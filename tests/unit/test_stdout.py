@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from fastq import stdout
-from fastq.stdout import Lines
+from fastq.stdout import LONGEST, Lines
 
 THREADS, PRINTS = 8, 500
 
@@ -68,6 +68,16 @@ def test_a_row_of_dots_appears_as_it_is_flushed(raw, monkeypatch):
         print(".", end="", flush=True)
 
     assert raw.getvalue() == b"..."
+
+
+def test_a_line_without_an_end_is_not_kept_for_ever(raw, monkeypatch):
+    redirected(io.TextIOWrapper(raw, encoding="utf-8"), monkeypatch)
+    for _ in range(3 * LONGEST):
+        print("x", end="")
+    assert len(sys.stdout._begun[threading.get_ident()]) <= LONGEST + 1
+
+    sys.stdout.flush()
+    assert raw.getvalue() == b"x" * 3 * LONGEST
 
 
 def test_what_nobody_ends_comes_out_at_the_end_of_the_process(raw, monkeypatch):
