@@ -13,7 +13,7 @@ import psycopg
 
 T = TypeVar("T")
 POLL = 0.005  # s; a local round trip to Postgres takes a tenth of it
-REST = 4  # times as long as a look took until the next: one that connects anew each time would take a core from who is waited for
+REST = 4  # times as long as a look took until the next: one that connects takes 3 ms of an idle machine, more of a busy one
 FILE_COPY = 150_000  # the first server that can be told to copy a database's files: half the time of writing them to the WAL
 
 
