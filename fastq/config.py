@@ -1,6 +1,7 @@
 """One frozen `Config`: every setting as a flag, a FASTQ_* variable and a default with its reason.
 
-The only reader of os.environ. Read once at start by whoever begins (the CLI, a Client); processes inherit the same object.
+Read once at start by whoever begins (the CLI, a Client); processes inherit the same object. What `fastq` leaves in the
+environment, for other programs and clients to read here, is in environment.py.
 Precedence: an argument or flag that was given, then the environment, then the default; None means "not given".
 
 A setting is declared once, below: its name gives the variable (`shutdown_timeout` -> FASTQ_SHUTDOWN_TIMEOUT) and the flag
@@ -284,24 +285,11 @@ def variable_of(name: str) -> str:
     return f"FASTQ_{name.upper()}"
 
 
-NO_SETTINGS = (
-    *("FASTQ_SERVICE_", "FASTQ_PORT"),  # what Kubernetes tells each pod of a service called fastq
-    *("FASTQ_TEST_", "FASTQ_JSON_SUITE", "FASTQ_ASAN", "FASTQ_DEBUG", "FASTQ_COVERAGE", "FASTQ_WERROR"),  # tests and builds
-)
-"""Beginnings of variables that are ours by name and yet no misspelt settings."""
-
-
-def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """Say of each FASTQ_* variable that is no setting what may be meant: it has no effect, and a slip is seen by nobody."""
-    environ = os.environ if environ is None else environ
-    known = {setting.name.upper() for setting in fields(Config)}
-    told = []
-    for name in sorted(name.removeprefix("FASTQ_") for name in environ if name.startswith("FASTQ_")):
-        if name not in known and not f"FASTQ_{name}".startswith(NO_SETTINGS):
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean FASTQ_{near[0]}?" if near else "fastq help settings lists them"
-            told.append(f"FASTQ_{name} is no setting; {hint}")
-    return told
+def text_of(value: object) -> str:
+    """Return the text that is read as this value of a setting."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={count}" if count else f"{name}" for name, count in value.items())
+    return str(value)
 
 
 UNREADABLE = (ValueError, KeyError, OverflowError)
@@ -317,9 +305,8 @@ def _parse(setting: Field[Any], text: str, source: str) -> object:
 
 def _check(setting: Field[Any], value: object) -> None:
     """Refuse a value that was given in Python, unless its text would be read as just that."""
-    parts = [f"{name}={count}" if count else f"{name}" for name, count in value.items()] if isinstance(value, dict) else [value]
     try:
-        same = setting.metadata["parse"](",".join(map(str, parts))) == value
+        same = setting.metadata["parse"](text_of(value)) == value
     except UNREADABLE:
         same = False
     if not same:
@@ -330,14 +317,3 @@ def _refusal(setting: Field[Any], value: object, source: str) -> ConfigError:
     default = setting.default if setting.default is not MISSING else "default"
     got = f"a {type(value).__name__}" if setting.metadata["allowed"] == "text" else repr(value)  # a URL may have a password
     return ConfigError(f"{source}: expected {setting.metadata['allowed']}, got {got}; the default is {default!r}")
-
-
-def tell_nursery(target: str, app_dir: str) -> None:
-    """Leave the app's name in the environment that the fork server inherits: its preload takes no arguments."""
-    os.environ["_FASTQ_NURSERY"] = f"{target}\n{app_dir}"
-
-
-def nursery_settings() -> tuple[str, str]:
-    """Return the app's name and folder, in the fork server."""
-    target, _, app_dir = os.environ.get("_FASTQ_NURSERY", "").partition("\n")
-    return target, app_dir

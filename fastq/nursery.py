@@ -16,7 +16,7 @@ from setproctitle import setproctitle
 
 import fastq.process
 from fastq import app, db
-from fastq.config import nursery_settings
+from fastq.environment import nursery_settings
 
 setproctitle("fastq: fork server")
 

@@ -28,7 +28,7 @@ from setproctitle import setproctitle
 from fastq import db
 from fastq.board import Board
 from fastq.children import Nursery
-from fastq.config import tell_nursery
+from fastq.environment import tell_nursery
 from fastq.events import emit
 from fastq.listener import Listener
 from fastq.maintainer import Maintainer

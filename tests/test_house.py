@@ -16,7 +16,7 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 
 # A module imports modules of lower layers, and of its own, for types too. A new module gets its place here.
 LAYERS = (
-    "errors config job retry retention",
+    "errors config environment job retry retention",
     (
         "codec _codec_py _codec_c args args_json args_faults schedule periodic worker board claimed lane outcome "
         "db events log stdout enqueue wake_limiter pool adapters forks"
@@ -42,8 +42,8 @@ DOORS = {  # what is imported -> who may
     "multiprocess": {"children"},
 }
 CALLS = {  # an attribute of os -> who may use it
-    "environ": {"config"},
-    "getenv": {"config"},
+    "environ": {"config", "environment"},
+    "getenv": set(),
     "fork": set(),  # multiprocess does, in the fork server
 }
 

@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,8 +20,12 @@ from fastq.cli import output, settings
 from fastq.cli.database import found
 from fastq.cli.parser import seconds, whole
 from fastq.client import Client
+from fastq.environment import publish
 from fastq.errors import ArgsError, UnknownKind
 from fastq.migrate import migrate
+
+if TYPE_CHECKING:
+    from fastq.config import Config
 
 EPILOG = """\
 examples:
@@ -54,11 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Enqueue the job and print its id."""
     config = settings.load(options)
-    kind, args = _checked(options) if options.app else _unchecked(options)
+    given = _object(options)
     with found(config) as database:
+        config = replace(config, database_url=database.url)
+        kind, args = _checked(options, config, given) if options.app else (Kind(options.kind, dict), given)
         if database.embedded is not None:
             migrate(database.url, config.schema)
-        with Client(config=replace(config, database_url=database.url)) as client:
+        with Client(config=config) as client:
             job_id = client.enqueue(
                 args,
                 kind=kind,
@@ -75,17 +81,13 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _unchecked(options: argparse.Namespace) -> tuple[Kind[Any], dict[str, Any]]:
-    return Kind(options.kind, dict), _object(options)
-
-
-def _checked(options: argparse.Namespace) -> tuple[Kind[Any], Any]:
+def _checked(options: argparse.Namespace, config: Config, given: dict[str, Any]) -> tuple[Kind[Any], Any]:
     """Read the args as the worker will; a key that its type does not know is a mistake here, and refused."""
+    publish(config)  # an app may make a client while it is imported
     workers = app.load(options.app, options.app_dir).workers
     if options.kind not in workers:
         raise UnknownKind(f"{options.app} has no worker for kind '{options.kind}'; it has {', '.join(sorted(workers))}")
     kind: Kind[Any] = workers[options.kind].kind
-    given = _object(options)
     args = kind.codec.decode(msgspec.json.encode(given))
     known = field_names(kind.type)
     if known is None:  # what was written has all fields of a pydantic model, and of a mapping what was given

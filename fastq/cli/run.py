@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from fastq.cli import settings
 from fastq.cli.database import Database, found
 from fastq.cli.output import note, plural, table
 from fastq.cli.version import program_version
-from fastq.config import unknown_variables
+from fastq.environment import publish, unknown_variables
 from fastq.errors import ConfigError
 from fastq.events import emit
 from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
@@ -48,11 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Run until stopped."""
     config = settings.load(options)
-    registry = app.load(options.target, options.app_dir)
-    log.set_up(config)
-    for text in unknown_variables():
-        _warn(config, text)
+    app.look_for(options.target, options.app_dir)  # before a database is made for what is not there
     with found(config, create=True) as database:
+        publish(replace(config, database_url=database.url))  # an app may make a client while it is imported
+        registry = app.load(options.target, options.app_dir)
+        log.set_up(config)
+        for text in unknown_variables():
+            _warn(config, text)
         if database.embedded is not None:
             migrate(database.url, config.schema)
         connection = admin.connect(config, database.url)

@@ -8,7 +8,8 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from fastq.cli.output import note
-from fastq.config import Config, parse_queues, unknown_variables, variable_of
+from fastq.config import Config, parse_queues, variable_of
+from fastq.environment import unknown_variables
 
 DATABASE = ("database_url", "schema", "data_dir")
 """What every command that needs the database takes."""

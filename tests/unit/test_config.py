@@ -1,5 +1,6 @@
 """The configuration: where a setting comes from, and what a bad one is told."""
 
+import os
 from dataclasses import FrozenInstanceError, fields, replace
 from functools import partial
 
@@ -7,7 +8,8 @@ import pytest
 
 from fastq import Client, Lease
 from fastq.cli.settings import flag_of
-from fastq.config import Config, unknown_variables, variable_of
+from fastq.config import Config, variable_of
+from fastq.environment import publish, unknown_variables
 from fastq.errors import ConfigError
 
 BAD = {  # by the beginning of what is allowed: values that are not
@@ -201,3 +203,19 @@ def test_a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant():
         "FASTQ_NONSENSE is no setting; fastq help settings lists them",
         "FASTQ_QUEUE is no setting; did you mean FASTQ_QUEUES?",
     ]
+
+
+def test_what_a_command_was_given_is_what_its_environment_says_and_nothing_else(monkeypatch):
+    monkeypatch.setenv("FASTQ_SCHEMA", "from_outside")
+    monkeypatch.setenv("FASTQ_BATCH", "wrong, but the flag wins")
+    given = Config(
+        database_url="postgresql://a:b@h/d", queues={"emails": 4, "default": 0}, archive=False, statement_timeout=2.5, batch=7
+    )
+
+    publish(given)
+
+    assert Config.load() == given
+    set_now = {name for name in os.environ if name.startswith("FASTQ_")} - {"FASTQ_CODEC"}
+    assert set_now == {f"FASTQ_{n}" for n in ("DATABASE_URL", "QUEUES", "ARCHIVE", "STATEMENT_TIMEOUT", "BATCH", "SCHEMA")}
+    publish(Config())
+    assert Config.load() == Config()

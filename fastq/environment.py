@@ -1,0 +1,59 @@
+"""What fastq leaves in the environment for the processes and programs that it starts, and what is there by mistake.
+
+Called by the command line before it imports the app, by the supervisor before it starts the fork server, and by the fork server.
+Settings are read from the environment by config.py; these two modules are the only ones that touch it.
+
+Invariant: a flag that a command was given reaches an app's own `Client()`, and the programs that jobs start, as if it had been
+the variable. Only programs of the same user, and root, can read it there; a command line can be read by everybody.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from fastq.config import Config, text_of, variable_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NO_SETTINGS = (
+    *("FASTQ_SERVICE_", "FASTQ_PORT"),  # what Kubernetes tells each pod of a service called fastq
+    *("FASTQ_TEST_", "FASTQ_JSON_SUITE", "FASTQ_ASAN", "FASTQ_DEBUG", "FASTQ_COVERAGE", "FASTQ_WERROR"),  # tests and builds
+)
+"""Beginnings of variables that are ours by name and yet no misspelt settings."""
+
+
+def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Say of each FASTQ_* variable that is no setting what may be meant: it has no effect, and a slip is seen by nobody."""
+    environ = os.environ if environ is None else environ
+    known = {setting.name.upper() for setting in fields(Config)}
+    told = []
+    for name in sorted(name.removeprefix("FASTQ_") for name in environ if name.startswith("FASTQ_")):
+        if name not in known and not f"FASTQ_{name}".startswith(NO_SETTINGS):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean FASTQ_{near[0]}?" if near else "fastq help settings lists them"
+            told.append(f"FASTQ_{name} is no setting; {hint}")
+    return told
+
+
+def publish(config: Config) -> None:
+    """Make the environment say what a command has resolved: flags, and the database that was found."""
+    default = Config()
+    for setting in fields(Config):
+        variable, value = variable_of(setting.name), getattr(config, setting.name)
+        if value != getattr(default, setting.name) or os.environ.get(variable, "").strip():
+            os.environ[variable] = text_of(value)
+
+
+def tell_nursery(target: str, app_dir: str) -> None:
+    """Leave the app's name in the environment that the fork server inherits: its preload takes no arguments."""
+    os.environ["_FASTQ_NURSERY"] = f"{target}\n{app_dir}"
+
+
+def nursery_settings() -> tuple[str, str]:
+    """Return the app's name and folder, in the fork server."""
+    target, _, app_dir = os.environ.get("_FASTQ_NURSERY", "").partition("\n")
+    return target, app_dir
