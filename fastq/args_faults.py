@@ -6,9 +6,11 @@ read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so
 It does not decide what may be enqueued (args_json.py does, by a round trip); it finds the first field to blame.
 """
 
+import copy
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -96,6 +98,64 @@ def difference(came: Any, seen: Any, path: str = "", depth: int = 0) -> Fault | 
     if any(_compares_by_identity(value) for _, value, _ in _walk(came)):
         return None
     return _seen_as(path, came, seen)
+
+
+def moment_difference(came: Any, seen: Any) -> Fault | None:
+    """Find the first field in which two values differ, where datetimes are the same that mean the same moment.
+
+    Python calls two datetimes of different zones unequal in the hour that a zone repeats or skips, whatever moments they mean
+    (PEP 495), and the JSON holds the offset, not the zone. So both are compared once more with their datetimes in UTC.
+    """
+    fault = difference(came, seen)
+    return fault and difference(in_utc(came), in_utc(seen))
+
+
+def in_utc(value: Any, depth: int = 0) -> Any:
+    """Return the value as it is, or a copy whose datetimes with a zone are in UTC, so that the types' own `==` decides."""
+    if isinstance(value, datetime):
+        return _moment(value)
+    parts = _parts(value) if depth <= MAX_DEPTH else None
+    if not parts:
+        return value
+    if isinstance(value, Mapping):
+        pairs = {key: (in_utc(key, depth + 1), in_utc(part, depth + 1)) for key, part in value.items()}
+        changed = any(moment is not key or now is not value[key] for key, (moment, now) in pairs.items())
+        return _as_many(value, dict(pairs.values())) if changed else value
+    moments = {label: in_utc(part, depth + 1) for label, part in parts.items()}
+    if all(moment is parts[label] for label, moment in moments.items()):
+        return value
+    if isinstance(value, list | tuple | set | frozenset):
+        plain = next(sort for sort in (list, tuple, set, frozenset) if isinstance(value, sort))
+        return _as_many(value, plain(moments.values()))
+    return _with_fields(value, {label.removeprefix("."): moment for label, moment in moments.items()})
+
+
+def _moment(value: datetime) -> datetime:
+    if value.utcoffset() is None or value.tzinfo is UTC:
+        return value
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:  # in the first or the last hours that Python knows: then == decides
+        return value
+
+
+def _as_many(before: Any, now: Any) -> Any:
+    """Return a container in UTC unless two of its keys or elements have become one: a worker would see fewer, so they differ."""
+    return now if len(now) == len(before) else before
+
+
+def _with_fields(value: Any, changed: dict[str, Any]) -> Any:
+    """Copy an object with some of its fields changed, past all that it does when it is made or set: it is only compared."""
+    try:
+        made = copy.copy(value)
+        for name, part in changed.items():
+            if isinstance(made, msgspec.Struct):
+                msgspec.structs.force_setattr(made, name, part)
+            else:
+                object.__setattr__(made, name, part)
+    except Exception:  # noqa: BLE001 - a type that refuses to be copied or set: then its own == has decided already
+        return value
+    return made
 
 
 def _seen_as(path: str, came: Any, seen: Any) -> Fault:

@@ -9,7 +9,8 @@ decoder and compared with what was given. Only what a round trip cannot show is 
 bits (not every reader keeps them) and nesting beyond MAX_DEPTH. Cheap tests of the bytes decide whether to look at all;
 args_faults.py then looks, and names the field.
 
-Equal means `==` as the type defines it; a type without an `==` of its own is compared field by field.
+Equal means `==` as the type defines it; a type without an `==` of its own is compared field by field, and a datetime with a
+zone by the moment that it means.
 Keys that the type does not know are ignored when reading, so that a new enqueuer and an old worker get on.
 
 msgspec converts everything but pydantic models, which convert themselves: it is never imported here.
@@ -23,11 +24,11 @@ import msgspec
 
 from fastq.args_faults import (
     MAX_DEPTH,
-    difference,
     fault_in_json,
     fault_in_numbers,
     fault_in_text,
     fault_in_types,
+    moment_difference,
 )
 from fastq.errors import ArgsError
 
@@ -139,7 +140,7 @@ class ArgsCodec(Generic[A]):
             except (msgspec.DecodeError, RecursionError) as error:  # what pydantic can be told to write: NaN
                 raise self._refusal(args, error) from error
         if fault is None and not equal:
-            fault = difference(args, seen)
+            fault = moment_difference(args, seen)
         if fault is not None:
             raise ArgsError(self.kind, fault.reason, field=fault.field)
 

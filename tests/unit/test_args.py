@@ -1,12 +1,13 @@
 """What is args: kinds and their options, and that a worker sees what was enqueued or nothing is stored."""
 
 import math
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import attrs
 import msgspec
@@ -256,6 +257,125 @@ def test_what_would_not_come_back_is_refused_by_field(shape, value, path, reason
 
     assert error.field == path
     assert reason in error.reason
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+REPEATED = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN)
+MOMENTS = [REPEATED, REPEATED.replace(fold=1), datetime(2026, 3, 29, 2, 30, tzinfo=BERLIN)]
+"""In the hour that the zone has twice, its first and its second one, and in the hour that it leaves out."""
+
+
+class Pair(NamedTuple):
+    at: datetime
+    number: int
+
+
+@dataclass
+class Own:
+    at: datetime
+    number: int
+    __hash__ = None
+
+    def __eq__(self, other):
+        return (self.at, self.number) == (other.at, other.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    at: datetime
+
+
+@attrs.frozen
+class FrozenAttrs:
+    at: datetime
+
+
+class FrozenStruct(msgspec.Struct, frozen=True):
+    at: datetime
+
+
+class FrozenModel(pydantic.BaseModel, frozen=True):
+    at: datetime
+
+
+class Dated(TypedDict):
+    at: datetime
+
+
+def same_moments(type_, make):
+    """Enqueue one value of a type for each of the moments; return what workers see."""
+
+    @dataclass
+    class MeetArgs(Args, kind="meet"):
+        value: type_
+
+    codec = kind_of(MeetArgs(None)).codec
+    return [codec.decode(codec.encode(MeetArgs(make(moment)))).value for moment in MOMENTS]
+
+
+@pytest.mark.parametrize(
+    ("type_", "make", "take"),
+    [
+        (datetime, lambda at: at, lambda seen: seen),
+        (list[datetime | None], lambda at: [None, at], lambda seen: seen[1]),
+        (tuple[datetime, ...], lambda at: (at,), lambda seen: seen[0]),
+        (set[datetime], lambda at: {at, at + timedelta(days=9)}, min),
+        (frozenset[datetime], lambda at: frozenset({at}), min),
+        (dict[str, datetime], lambda at: {"a": at}, lambda seen: seen["a"]),
+        (dict[datetime, int], lambda at: {at: 1}, min),
+        (Pair, lambda at: Pair(at, 1), lambda seen: seen.at),
+        (Own, lambda at: Own(at, 1), lambda seen: seen.at),
+        (Frozen, Frozen, lambda seen: seen.at),
+        (FrozenAttrs, FrozenAttrs, lambda seen: seen.at),
+        (FrozenStruct, FrozenStruct, lambda seen: seen.at),
+        (Dated, lambda at: {"at": at}, lambda seen: seen["at"]),
+        (dict[str, list[Frozen]], lambda at: {"a": [Frozen(at)]}, lambda seen: seen["a"][0].at),
+    ],
+)
+def test_moment_in_an_hour_that_a_zone_repeats_or_skips_is_the_same_moment_for_the_worker(type_, make, take):
+    seen = [take(value) for value in same_moments(type_, make)]
+
+    assert [moment.timestamp() for moment in seen] == [moment.timestamp() for moment in MOMENTS]
+    assert seen[1] - seen[0] == timedelta(hours=1)
+
+
+@dataclass
+class DataMeeting(Args, kind="data_meeting"):
+    at: datetime
+    where: Frozen
+    value: Any
+
+
+class ModelMeeting(Args, pydantic.BaseModel, kind="model_meeting"):
+    at: datetime
+    where: FrozenModel
+    value: Any
+
+
+@pytest.mark.parametrize(("meet", "where"), [(DataMeeting, Frozen), (ModelMeeting, FrozenModel)])
+def test_moment_in_a_repeated_hour_does_not_hide_another_difference(meet, where):
+    meeting = meet(at=REPEATED, where=where(at=MOMENTS[1]), value=1)
+    codec = kind_of(meeting).codec
+    assert codec.decode(codec.encode(meeting)).at.timestamp() == REPEATED.timestamp()
+
+    meeting.value = (1,)
+
+    with pytest.raises(ArgsError, match=r"field 'value': a worker would see \[1\] instead of \(1,\)"):
+        codec.encode(meeting)
+
+
+def test_two_keys_that_mean_one_moment_are_refused():
+    @dataclass
+    class MeetArgs(Args, kind="meet"):
+        rooms: dict[datetime, int]
+        times: set[datetime]
+
+    codec = kind_of(MeetArgs({}, set())).codec
+    twice = [MOMENTS[1], MOMENTS[1].astimezone(UTC)]
+
+    for meeting in MeetArgs(dict.fromkeys(twice, 1), set()), MeetArgs({}, set(twice)):
+        with pytest.raises(ArgsError, match=r"a worker would (not )?see"):
+            codec.encode(meeting)
 
 
 def test_a_key_that_a_typeddict_does_not_have_is_refused_and_named():
@@ -636,4 +756,11 @@ def test_enqueue_raises_or_the_worker_sees_the_same_typed_fields(args, name, wro
     except ArgsError:
         return
 
-    assert codec.decode(encoded) == args
+    assert told(codec.decode(encoded)) == told(args)
+
+
+def told(args):
+    """Tell the moment instead of the zone: Python calls the zones' own datetimes unequal in an hour that one of them repeats."""
+    at = args.at
+    aware = isinstance(at, datetime) and at.utcoffset() is not None
+    return replace(args, at=at.replace(tzinfo=UTC) - datetime(1, 1, 1, tzinfo=UTC) - at.utcoffset() if aware else at)
