@@ -13,7 +13,6 @@ could put a `json.py` there and have it run by us. It deliberately does not sear
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import stat
 import sys
 import sysconfig
@@ -33,15 +32,6 @@ def load(target: str, app_dir: Path | None = None) -> Registry:
     module_name, attribute = split(target)
     directory = insert(app_dir)
     return _registry(_import(module_name, target, directory), attribute)
-
-
-def look_for(target: str, app_dir: Path | None) -> None:
-    """Refuse a target that is written wrongly, or whose package is not there, without importing anything."""
-    name = split(target)[0]
-    directory = insert(app_dir)
-    package = name.partition(".")[0]
-    if package not in sys.modules and importlib.util.find_spec(package) is None:
-        raise RegistryError(_not_found(name, package, directory))
 
 
 def split(target: str) -> tuple[str, str]:

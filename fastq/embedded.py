@@ -62,7 +62,7 @@ class Server:
         self.folder = folder
         self.data = data  # where the files really are; elsewhere than in the folder when that is closed to the server
         self.pid = int(pid_file[0])
-        self.url = f"postgresql://postgres@/postgres?host={quote(pid_file[4])}"
+        self.url = _url(pid_file[4])
         self._binaries = binaries
         self._users = users  # the descriptor that carries our share; -1 once given back
         self._process = os.getpid()  # a forked child inherits this object and must not stop its parent's server
@@ -112,6 +112,17 @@ def start(folder: Path, version: int = 18, settings: Mapping[str, str] | None = 
     server = Server(folder, data, binaries, users)
     atexit.register(server.stop)
     return server
+
+
+def expected_url(folder: Path) -> str:
+    """Return the URL of a folder's server if it runs, otherwise what it will be, unless its path is too long or closed."""
+    data = folder.expanduser().resolve() / "data"
+    sockets = _pid_file(data)[4:5] or [str(data)]
+    return _url(sockets[0])
+
+
+def _url(sockets: str) -> str:
+    return f"postgresql://postgres@/postgres?host={quote(sockets)}"
 
 
 def _binaries(version: int) -> Path:

@@ -7,12 +7,13 @@ nobody else would do it; a database of the user's own is migrated only by `fastq
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fastq import admin
 from fastq.cli.output import note
+from fastq.environment import publish
 from fastq.errors import ConfigError
 from fastq.migrate import migrate
 
@@ -63,6 +64,16 @@ def found(config: Config, *, create: bool = False) -> Iterator[Database]:
         note(f"no database is configured (FASTQ_DATABASE_URL): making an embedded Postgres in {folder}, for development")
     with embedded.start(folder) as server:
         yield Database(server.url, server.folder)
+
+
+def tell_app(config: Config) -> None:
+    """Let an app that makes a client while it is imported find the database: an embedded one that is not up by where it will be.
+
+    A mistake in the app, or in what it is asked, is so told before any database is made or joined.
+    """
+    from fastq import embedded  # noqa: PLC0415 - only where it is used
+
+    publish(replace(config, database_url=config.database_url or embedded.expected_url(Path(config.data_dir))))
 
 
 @contextmanager

@@ -17,10 +17,9 @@ from fastq.args import Kind
 from fastq.args_faults import MAX_DEPTH, fault_in_text
 from fastq.args_json import field_names
 from fastq.cli import output, settings
-from fastq.cli.database import found
+from fastq.cli.database import found, tell_app
 from fastq.cli.parser import seconds, whole
 from fastq.client import Client
-from fastq.environment import publish
 from fastq.errors import ArgsError, UnknownKind
 from fastq.migrate import migrate
 
@@ -58,13 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Enqueue the job and print its id."""
     config = settings.load(options)
-    given = _object(options)
+    kind, args = _checked(options, config) if options.app else _unchecked(options)
     with found(config) as database:
-        config = replace(config, database_url=database.url)
-        kind, args = _checked(options, config, given) if options.app else (Kind(options.kind, dict), given)
         if database.embedded is not None:
             migrate(database.url, config.schema)
-        with Client(config=config) as client:
+        with Client(config=replace(config, database_url=database.url)) as client:
             job_id = client.enqueue(
                 args,
                 kind=kind,
@@ -81,13 +78,18 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _checked(options: argparse.Namespace, config: Config, given: dict[str, Any]) -> tuple[Kind[Any], Any]:
+def _unchecked(options: argparse.Namespace) -> tuple[Kind[Any], dict[str, Any]]:
+    return Kind(options.kind, dict), _object(options)
+
+
+def _checked(options: argparse.Namespace, config: Config) -> tuple[Kind[Any], Any]:
     """Read the args as the worker will; a key that its type does not know is a mistake here, and refused."""
-    publish(config)  # an app may make a client while it is imported
+    tell_app(config)
     workers = app.load(options.app, options.app_dir).workers
     if options.kind not in workers:
         raise UnknownKind(f"{options.app} has no worker for kind '{options.kind}'; it has {', '.join(sorted(workers))}")
     kind: Kind[Any] = workers[options.kind].kind
+    given = _object(options)
     args = kind.codec.decode(msgspec.json.encode(given))
     known = field_names(kind.type)
     if known is None:  # what was written has all fields of a pydantic model, and of a mapping what was given

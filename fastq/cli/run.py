@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastq import admin, app, log, periodic_store
 from fastq.chores import domains
 from fastq.cli import settings
-from fastq.cli.database import Database, found
+from fastq.cli.database import Database, found, tell_app
 from fastq.cli.output import note, plural, table
 from fastq.cli.version import program_version
 from fastq.environment import publish, unknown_variables
@@ -49,13 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Run until stopped."""
     config = settings.load(options)
-    app.look_for(options.target, options.app_dir)  # before a database is made for what is not there
+    tell_app(config)
+    registry = app.load(options.target, options.app_dir)
+    log.set_up(config)
+    for text in unknown_variables():
+        _warn(config, text)
     with found(config, create=True) as database:
-        publish(replace(config, database_url=database.url))  # an app may make a client while it is imported
-        registry = app.load(options.target, options.app_dir)
-        log.set_up(config)
-        for text in unknown_variables():
-            _warn(config, text)
+        publish(replace(config, database_url=database.url))
         if database.embedded is not None:
             migrate(database.url, config.schema)
         connection = admin.connect(config, database.url)

@@ -1,8 +1,10 @@
 """The command line as a user has it: real programs, started in a folder with a small application."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,16 @@ def on_database(fastq, database):
         return done.stdout if code == 0 else done.stderr
 
     return run
+
+
+@pytest.fixture
+def project():
+    """Give a project's folder that the user of root's embedded Postgres can pass."""
+    folder = Path(tempfile.mkdtemp(prefix="fastq-test-cli-", dir="/tmp"))
+    folder.chmod(0o711)
+    (folder / "app.py").write_text(APP)
+    yield folder
+    shutil.rmtree(folder)
 
 
 ROOT = Path(__file__).parent.parent.parent

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fastq import Client, Kind
 from tests.cli.conftest import command
 from tests.cli.programs import started
 from tests.helpers import execute, wait_for
@@ -74,9 +75,14 @@ def test_a_client_in_a_worker_and_in_what_its_jobs_start_uses_the_database_and_s
     assert execute(database, "select count(*) from fastq.job_archive") == [(0,)]
 
 
-def test_run_does_not_make_a_database_for_an_app_that_is_not_there(fastq, folder):
-    done = fastq("run", "appp:registry")
+def test_a_client_in_a_worker_finds_an_embedded_database_that_the_command_has_made(project):
+    (project / "app.py").write_text(APP)
 
-    assert done.returncode == 2
-    assert "no module 'appp'" in done.stderr
-    assert not (folder / ".fastq").exists()
+    with started(project, *command("run", "app:registry", "--procs", 1)) as program:
+        program.wait_until_it_says("lease.acquired lease=leader:default")
+        (url,) = (line.split("'")[1] for line in program.said.splitlines() if "psql" in line)
+        with Client(url) as client:
+            client.enqueue({}, kind=Kind("relay", dict))
+        found = "select output from fastq.job_archive where kind = 'note'"
+        wait_for(lambda: len(execute(url, found)) == len(NOTES), 30, program.said)
+        assert program.stop() == 0

@@ -2,12 +2,10 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -102,16 +100,6 @@ def test_run_without_a_folder_for_temporary_files_says_what_to_set(database, fol
 
     assert "the fork server needs a folder for its socket: set TMPDIR to one (No usable temporary directory" in program.said
     assert "Traceback" not in program.said
-
-
-@pytest.fixture
-def project():
-    """Give a project's folder that the user of root's embedded Postgres can pass."""
-    folder = Path(tempfile.mkdtemp(prefix="fastq-test-cli-", dir="/tmp"))
-    folder.chmod(0o711)
-    (folder / "app.py").write_text(APP)
-    yield folder
-    shutil.rmtree(folder)
 
 
 def fastq(folder, *words):
