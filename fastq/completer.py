@@ -65,6 +65,7 @@ class Completer:
     ) -> None:
         self.outbox = outbox
         self.completed = 0  # written here, read by the producer
+        self.call_when_written: Callable[[], None] | None = None  # set by the producer, who waits; cleared here, by the batch
         self.connection: Connection | None = None  # read by the watchdog
         self.stopping = False  # written by the main thread: end when the outbox is empty
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
@@ -112,6 +113,10 @@ class Completer:
         done = len(jobs) + kept - len(self._aside)
         self.completed += done
         self._on_completed(done)
+        # The producer sets this and then looks at `completed`, and here it is the other way round: one of us sees the other.
+        if (call := self.call_when_written) is not None:
+            self.call_when_written = None
+            call()
         self._held_up = bool(self._aside)
 
     @property

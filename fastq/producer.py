@@ -2,7 +2,8 @@
 
 A round looks at each queue: is there room, and can a look at the database find something? Then it takes the queue's turn,
 claims, decodes and fills the inbox. Between rounds it sleeps on a pipe, into which write: the supervisor (a notification
-came), the executors (the inbox runs low, or ran dry while there was more to claim) and whoever stops the process.
+came), the executors (the inbox runs low, or ran dry while there was more to claim), the completer (a batch was written while
+the producer waited for room in the ring) and whoever stops the process.
 
 How much to claim: enough for the executors that rest, and as much again as they will start within FASTQ_PREFETCH seconds
 at the pace of the last rounds. So slow jobs are not hoarded by one process while another idles, and fast ones come by
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 
 UNKNOWN_DELAY = 10.0
 """Seconds that a job of a kind unknown here is put off, without charge: another process may know it; this one must not spin."""
-
-RING_REST = 0.05
-"""Seconds between looks while completions cannot be written and the ring is full: nobody calls when there is room again."""
 
 
 class Numbers(Protocol):
@@ -143,9 +141,9 @@ class Producer:
 
     def _rest(self, feed: Feed) -> float:
         """Return the seconds that a queue can be left alone while nobody calls."""
-        if not feed.free():
-            return self._config.poll_interval
-        return max(feed.cursor.wait(), 0.001 if self._ring_room() else RING_REST)
+        if not feed.free() or self._ring_room() <= 0:
+            return self._config.poll_interval  # the executors call, or the completer does
+        return max(feed.cursor.wait(), 0.001)
 
     def _feed(self, feed: Feed) -> bool:
         """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
@@ -153,6 +151,8 @@ class Producer:
         wanted = self._wanted(feed, prefetch)
         if not wanted:
             feed.hunger()  # tell us when you run dry ...
+            if self._ring_room() <= 0:
+                self._around.completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
             return self._wanted(feed, prefetch) > 0  # ... unless that has just happened
         if not feed.cursor.due():
             return False
