@@ -26,6 +26,8 @@ FIGURES = (
     "jobs_per_s",
     "floor_jobs_per_s",
     "floor_ratio",
+    "longest_stall_ms",
+    "floor_longest_stall_ms",
     "postgres_us_per_job",
     "process_us_per_job",
     "wal_bytes_per_job",
@@ -110,7 +112,7 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
             for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
                 figures.add(f"latency_{name}_ms", latency.percentile(ordered, share))
             figures.add("commit_p50_ms", latency.percentile(commits, 0.5))
-    return {**figures.medians(names), **result, "spreads": figures.spreads()}
+    return {**figures.of_all(names), **result, "spreads": figures.spreads(), "rounds": figures.rounds()}
 
 
 def _throughput(connection: Connection, config: Config, options: argparse.Namespace, figures: report.Figures) -> None:
@@ -123,12 +125,14 @@ def _throughput(connection: Connection, config: Config, options: argparse.Namesp
         figures.add("postgres_us_per_job", run.postgres_us)
         figures.add("process_us_per_job", run.process_us)
         figures.add("wal_bytes_per_job", run.wal_bytes)
+        figures.add("longest_stall_ms", run.longest_stall * 1e3)
         if "floor" not in options.skip:
             load.fill(connection, options.jobs, paused=False, args=options.args)
-            rate, postgres_us = floor.pump(connection, config, options.jobs, meter)
-            figures.add("floor_jobs_per_s", rate)
-            figures.add("floor_postgres_us_per_job", postgres_us)
-            figures.add("floor_ratio", run.jobs_per_s / rate)
+            pumped = floor.pump(connection, config, options.jobs, meter)
+            figures.add("floor_jobs_per_s", pumped.jobs_per_s)
+            figures.add("floor_postgres_us_per_job", pumped.postgres_us)
+            figures.add("floor_ratio", run.jobs_per_s / pumped.jobs_per_s)
+            figures.add("floor_longest_stall_ms", pumped.longest_stall * 1e3)
 
 
 def _idle(

@@ -17,7 +17,8 @@ import struct
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import board, db
 from fastq.bench.child import Program, order, tell
@@ -36,8 +37,16 @@ _ARRAY = struct.Struct(">iiiii")  # dimensions, has nulls, element oid, length, 
 INT8 = 20  # the oid of bigint, in every Postgres
 
 
-def pump(connection: Connection, config: Config, jobs: int, meter: Meter) -> tuple[float, float | None]:
-    """Work the jobs that wait in the open queue; return jobs/s, and Postgres' CPU in microseconds per job."""
+class Floor(NamedTuple):
+    """What one run gave; CPU is None where the server is not on this machine."""
+
+    jobs_per_s: float
+    postgres_us: float | None
+    longest_stall: float  # seconds between two completions, of whichever programs
+
+
+def pump(connection: Connection, config: Config, jobs: int, meter: Meter) -> Floor:
+    """Work the jobs that wait in the open queue."""
     shared = Board.make([1], 1, 1)
     (first,) = connection.execute(db.in_schema("select min(seq) from fastq.job", config.schema))[0]
     shared.cursor(0)[board.FRONTIER.start] = first - 1
@@ -48,15 +57,19 @@ def pump(connection: Connection, config: Config, jobs: int, meter: Meter) -> tup
         ]
         for program in programs:
             program.hear("ready")
-        before, began = meter.read(programs[0].pid), time.monotonic_ns()
+        spent_before, began = meter.read(programs[0].pid), time.monotonic_ns()
         for program in programs:
             program.say("go")
         answers = [program.hear("done") for program in programs]
-        spent = meter.read(programs[0].pid).since(before)
-    if sum(count for count, _ in answers) != jobs or left(connection):
-        raise FastqError(f"the floor completed {[count for count, _ in answers]} of {jobs} jobs")
-    postgres = None if spent.postgres is None else spent.postgres / jobs * 1e6
-    return jobs / (max(ended for _, ended in answers) - began) * 1e9, postgres
+        spent = meter.read(programs[0].pid).since(spent_before)
+    if sum(count for count, *_ in answers) != jobs or left(connection):
+        raise FastqError(f"the floor completed {[count for count, *_ in answers]} of {jobs} jobs")
+    completed = sorted(moment for _, *moments in answers for moment in moments)
+    return Floor(
+        jobs_per_s=jobs / (completed[-1] - began) * 1e9,
+        postgres_us=None if spent.postgres is None else spent.postgres / jobs * 1e6,
+        longest_stall=max(after - before for before, after in pairwise([began, *completed])) / 1e9,
+    )
 
 
 def serve() -> None:
@@ -67,7 +80,7 @@ def serve() -> None:
     pumped = Pump(config, shared, numbers["place"] + 1)
     tell("ready")
     input()
-    tell("done", pumped.pump(), time.monotonic_ns())
+    tell("done", pumped.pump(), *pumped.completed_at)
     sys.stdin.read()  # stay until the meters have been read: what a session has used up goes elsewhere when it ends
 
 
@@ -79,6 +92,7 @@ class Pump:
         self._frontier = shared.cursor(0)[board.FRONTIER.start : board.FRONTIER.stop]
         self._number = number << 32
         self._batch = config.batch
+        self.completed_at: list[int] = []  # monotonic ns, of each completion
         self._complete_name = "job_complete_archive" if config.archive else "job_complete"
         self._connection = db.connect(config.database_url, role="floor", schema=config.schema)
         self._claim_part(0, 0)  # finds nothing, but has the server plan it: a worker process does that when it connects, too
@@ -89,6 +103,7 @@ class Pump:
         count = 0
         while claimed := self._claim():
             count += self._complete(*claimed)
+            self.completed_at.append(time.monotonic_ns())
         return count
 
     def _claim(self) -> tuple[bytes, int] | None:

@@ -1,7 +1,8 @@
 """Put the figures together: JSON for scripts, a table with one line of explanation each for people.
 
 Run by the program that measures, at its end. A figure is the median of its repetitions and its spread is their range, because
-a machine that is shared is slow at times and never fast by accident. What was not measured is null and left out of the table.
+a machine that is shared is slow at times and never fast by accident; of standstills the figure is the worst, since one is
+enough to be noticed. JSON has each repetition under `rounds`. What was not measured is null and left out of the table.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ EXPLAINED = {
     "jobs_per_s": ("jobs/s", "no-op jobs through the supervisor, from the opening of the queue to the last completion"),
     "floor_jobs_per_s": ("jobs/s", "the same statements pumped without a runtime: the limit of this machine right now"),
     "floor_ratio": ("", "route to floor, each pair measured one after the other"),
+    "longest_stall_ms": ("ms", "the longest time without a completion while the route had backlog; the worst round"),
+    "floor_longest_stall_ms": ("ms", "the same of the floor: what the server and the disk do by themselves; the worst round"),
     "postgres_us_per_job": ("us", "CPU of all of Postgres, claim and complete"),
     "floor_postgres_us_per_job": ("us", "the same while the floor was measured"),
     "process_us_per_job": ("us", "CPU of the supervisor and all worker processes"),
@@ -51,6 +54,9 @@ EXPLAINED = {
 }
 """Every figure with its unit and what it is, in the order of the table."""
 
+WORST = {"longest_stall_ms", "floor_longest_stall_ms"}
+"""Figures of which the worst repetition counts."""
+
 SMALL = 100
 """Figures below show decimals."""
 
@@ -66,14 +72,21 @@ class Figures:
         assert name in EXPLAINED
         self._values.setdefault(name, []).extend(value for value in values if value is not None)
 
-    def medians(self, names: Sequence[str]) -> dict[str, float | None]:
+    def of_all(self, names: Sequence[str]) -> dict[str, float | None]:
         """Return the figures of these names, null where there is none, and of all others that there are."""
         wanted = [name for name in EXPLAINED if name in names or self._values.get(name)]
-        return {name: _rounded(median(values)) if (values := self._values.get(name)) else None for name in wanted}
+        return {name: self._of(name) if self._values.get(name) else None for name in wanted}
+
+    def _of(self, name: str) -> float:
+        return _rounded((max if name in WORST else median)(self._values[name]))
 
     def spreads(self) -> dict[str, tuple[float, float]]:
         """Return least and most of what was repeated."""
         return {name: (_rounded(min(values)), _rounded(max(values))) for name, values in self._values.items() if len(values) > 1}
+
+    def rounds(self) -> dict[str, list[float]]:
+        """Return what was repeated, each repetition in its order."""
+        return {name: [_rounded(value) for value in values] for name, values in self._values.items() if len(values) > 1}
 
 
 def machine() -> dict[str, object]:
@@ -124,7 +137,7 @@ def show(result: dict[str, Any]) -> None:
             low, high = spreads.get(name, ("", ""))
             spread = f"{_written(low)} .. {_written(high)}" if low != "" else ""
             rows.append((name, _written(result[name]), unit, spread, explanation))
-    output.table(("figure", "median", "unit", "range", "what it is"), rows)
+    output.table(("figure", "value", "unit", "range", "what it is"), rows)
 
 
 def _rounded(value: float) -> float:

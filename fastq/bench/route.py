@@ -5,7 +5,10 @@ The queue is paused while the processes start, so their start-up is not counted;
 the wake-up and the first small claims are.
 
 Completions are counted on the supervisor's board, where each process adds up what it has committed. That costs the
-measured program one glance every few milliseconds; asking the database would make it count rows instead of working jobs.
+measured program one glance every two milliseconds; asking the database would make it count rows instead of working jobs.
+The same glances tell the longest standstill: the longest time in which no glance found more completions than the one before,
+from the opening of the queue to the last completion. It is known to the time between two glances, and a machine that is
+busy makes them rarer: a glance that comes late may make a standstill seem longer, or join two to one.
 """
 
 from __future__ import annotations
@@ -35,8 +38,8 @@ TARGET = "fastq.bench.app:registry"
 APP_DIR = Path(fastq.__file__).parent.parent
 """Where `fastq` itself was imported from: what is measured must not depend on the current directory."""
 
-SHORTEST, LONGEST = 0.001, 0.05
-"""Seconds between two glances at the board: half of what the rest will take, so that about a dozen find the end to 1 ms."""
+GLANCE, LONGEST = 0.002, 0.05
+"""Seconds between two glances at the board: while jobs are worked, and before that. A batch takes 10 ms and more."""
 
 PATIENCE = 30.0
 """Seconds without a completion after which something is wrong; a batch takes milliseconds."""
@@ -52,6 +55,7 @@ class Run(NamedTuple):
     postgres_us: float | None
     process_us: float
     wal_bytes: float
+    longest_stall: float  # seconds
 
 
 def work(connection: Connection, config: Config, jobs: int, meter: Meter) -> Run:
@@ -60,7 +64,7 @@ def work(connection: Connection, config: Config, jobs: int, meter: Meter) -> Run
         program.hear("ready")
         before, began = meter.read(program.pid), time.monotonic_ns()
         open_queue(connection)
-        (ended,) = program.hear("done")
+        ended, first, stall = program.hear("done")
         spent = meter.read(program.pid).since(before)
         if rest := left(connection):
             raise FastqError(f"{rest} of {jobs} jobs are left although {jobs} completions were counted")
@@ -69,6 +73,7 @@ def work(connection: Connection, config: Config, jobs: int, meter: Meter) -> Run
         postgres_us=None if spent.postgres is None else spent.postgres / jobs * 1e6,
         process_us=spent.program / jobs * 1e6,
         wal_bytes=spent.wal / jobs,
+        longest_stall=max(first - began, stall) / 1e9,
     )
 
 
@@ -100,21 +105,24 @@ def _watch(shown: Board, processes: int, jobs: int) -> None:
 
 
 def _completed(desks: list[memoryview], jobs: int) -> bool:
-    """Wait until so many jobs have been completed and tell when; False if it does not get there."""
-    began = moved = time.monotonic()
-    last = 0
+    """Wait until so many jobs have been completed; False if it does not get there.
+
+    Tells when the last and the first were found completed, and the longest standstill in between.
+    """
+    moved = time.monotonic_ns()
+    first = last = longest = 0
     while True:
-        ended, now = sum(desk[board.ENDED] for desk in desks), time.monotonic()
-        if ended >= jobs:
-            tell("done", time.monotonic_ns())
-            return True
+        ended, now = sum(desk[board.ENDED] for desk in desks), time.monotonic_ns()
         if ended > last:
-            last, moved = ended, now
-        if now - moved > PATIENCE:
+            longest = max(longest, now - moved if first else 0)
+            first, last, moved = first or now, ended, now
+        if ended >= jobs:
+            tell("done", now, first, longest)
+            return True
+        if now - moved > PATIENCE * 1e9:
             tell("stalled", ended)
             return False
-        rest = (now - began) * (jobs - ended) / ended if ended else 0.0
-        if _stopped(min(max(rest / 2, SHORTEST), LONGEST)):
+        if _stopped(GLANCE):
             return False
 
 

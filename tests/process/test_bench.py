@@ -3,15 +3,27 @@
 import json
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from fastq.bench.child import Program
 from fastq.bench.command import FIGURES
-from tests.helpers import execute
+from fastq.bench.load import open_queue
+from fastq.bench.route import GLANCE
+from fastq.config import Config
+from fastq.db import connect
+from tests.helpers import execute, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 US_PER_JOB = 1_000  # us of CPU that a job may seem to cost: 100 times the truth, a tenth of what any mistake of units makes
+
+STANDSTILL = 0.4  # s
+FILL = """insert into fastq.job (kind, args)
+    select 'bench.noop', json_build_object('number', number) from generate_series(1, 20000) as number"""
+COMPLETED = "select count(*) from fastq.job_archive"
 
 
 def bench(*words, database, code=0):
@@ -55,6 +67,35 @@ def test_a_ratio_is_that_of_its_rates(measured):
     assert least / floor_most - 0.01 <= result["floor_ratio"] <= most / floor_least + 0.01
 
 
+def test_each_round_is_told_and_of_standstills_the_worst(measured):
+    result, _ = measured
+    rounds = result["rounds"]
+
+    assert {len(rounds[name]) for name in ("jobs_per_s", "floor_ratio", "longest_stall_ms", "floor_longest_stall_ms")} == {2}
+    assert result["longest_stall_ms"] == max(rounds["longest_stall_ms"])
+    assert result["floor_longest_stall_ms"] == max(rounds["floor_longest_stall_ms"])
+    slowest = min(rounds["jobs_per_s"])
+    assert result["longest_stall_ms"] <= 5_000 / slowest * 1e3 + 1  # ms: it is a part of the round
+
+
+def test_a_standstill_is_found(database):
+    config = Config(database_url=database, procs=1, batch=10, queues={"default": 2})
+    with closing(connect(database, role="test")) as connection, closing(connect(database, role="test")) as other:
+        connection.execute("insert into fastq.queue (name, paused_at) values ('default', now())")
+        connection.execute(FILL)
+        with Program("route", config, jobs=20_000) as program:
+            program.hear("ready")
+            open_queue(connection)
+            wait_for(lambda: connection.execute(COMPLETED)[0][0], 10.0, "a completion")
+            other.execute("begin")
+            other.execute("lock table fastq.job_archive")
+            time.sleep(STANDSTILL)
+            other.execute("commit")
+            _, _, longest = program.hear("done")
+
+    assert longest / 1e9 > STANDSTILL - GLANCE
+
+
 def test_a_result_says_what_it_was_measured_on_and_how(measured):
     result, _ = measured
 
@@ -89,7 +130,7 @@ def test_parts_that_are_skipped_are_null(empty_database):
     result = json.loads(bench(*words, database=empty_database)[0])
 
     measured = {name for name in FIGURES if result[name] is not None}
-    assert measured == {"jobs_per_s", "postgres_us_per_job", "process_us_per_job", "wal_bytes_per_job"}
+    assert measured == {"jobs_per_s", "longest_stall_ms", "postgres_us_per_job", "process_us_per_job", "wal_bytes_per_job"}
     assert result["settings"]["archive"] is False
 
 
