@@ -107,6 +107,11 @@ MAX_CONCURRENCY = 1_000
 """Executor threads of one queue in one process: each costs a stack and a slot in shared memory; more belongs in processes."""
 
 
+SHORTEST_BEAT = 0.2
+"""Seconds that a try to beat must be able to take, with its connection: six round trips (TCP, TLS, a password, the statement)
+of 30 ms."""
+
+
 def _queues() -> tuple[Callable[[str], dict[str, int]], str]:
     return parse_queues, f"NAME or NAME=CONCURRENCY, comma-separated, concurrency 1 to {MAX_CONCURRENCY}"
 
@@ -220,10 +225,12 @@ class Config:
         """Refuse what no text would be read as, and combinations that cannot work; `replace` comes here too."""
         for setting in fields(self):
             _check(setting, getattr(self, setting.name))
-        if self.beat_interval * 2 >= self.process_ttl:
+        interval, ttl = self.beat_interval, self.process_ttl
+        if interval * 2 >= ttl or round(self.beat_timeout, 6) < SHORTEST_BEAT:
             raise ConfigError(
-                f"FASTQ_BEAT_INTERVAL ({self.beat_interval:g}) must be below half of FASTQ_PROCESS_TTL ({self.process_ttl:g}): "
-                "one lost beat would count as a death; lower the interval or raise the ttl"
+                f"FASTQ_BEAT_INTERVAL ({interval:g}) must be below half of FASTQ_PROCESS_TTL ({ttl:g}), and below it by "
+                f"{3 * SHORTEST_BEAT:g} s: a host that loses two beats would count as gone; lower the interval to {ttl / 3:g}, "
+                f"or raise the ttl to {max(3 * interval, interval + 3 * SHORTEST_BEAT):g}"
             )
 
     @classmethod
@@ -254,6 +261,11 @@ class Config:
     def process_count(self) -> int:
         """Return the number of worker processes, counting the cores if it was left open."""
         return self.procs or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
+
+    @property
+    def beat_timeout(self) -> float:
+        """Return the seconds that a try to beat may take, with its connection: two that are lost leave as many for a third."""
+        return (self.process_ttl - self.beat_interval) / 3
 
     @property
     def concurrency(self) -> dict[str, int]:

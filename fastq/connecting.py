@@ -1,9 +1,9 @@
 """Open a session within a time that is known, whatever it is that blocks: a name that is looked up, a server that is frozen.
 
-Run by who holds a lease, whose trust in it runs out meanwhile: an elector's thread, or the owner of a `Lease`. Each call has a
-thread of its own, which may outlive it.
+Called by those whose time runs out meanwhile: an elector's thread or the owner of a `Lease`, since the trust in a lease does,
+and the registrar, since the rows of its processes do. Each call has a thread of its own, which may outlive it.
 
-Invariant: a session that comes too late is closed, by that thread.
+Invariant: a session that comes too late is closed, by that thread, or handed to whom the caller named.
 It deliberately does not know how sessions are opened; that is db.py's.
 """
 
@@ -17,17 +17,31 @@ from fastq import db
 from fastq.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastq.config import Config
     from fastq.db import Connection
 
 
-def session_within(seconds: float, config: Config, url: str, role: str) -> Connection:
-    """Open a session of the runtime, or give it up after so many seconds: a thread does it, whatever it is that blocks."""
+def session_within(
+    seconds: float,
+    config: Config,
+    url: str,
+    role: str,
+    *,
+    timeout: float | None = None,
+    late: Callable[[Connection], None] = lambda made: made.close(),
+) -> Connection:
+    """Open a session of the runtime, or give it up after so many seconds: a thread does it, whatever it is that blocks.
+
+    `timeout` is what its statements may take; `late` is given a session that comes too late: where the URL names several hosts
+    and the first is gone, none may ever come in time.
+    """
     future: Future[Connection] = Future()
 
     def work() -> None:
         try:
-            made = db.session(config, url, role)
+            made = db.session(config, url, role, timeout=timeout)
         except BaseException as error:  # noqa: BLE001 - whatever it is, who waits for the connection must hear of it
             if future.set_running_or_notify_cancel():
                 future.set_exception(error)
@@ -35,7 +49,7 @@ def session_within(seconds: float, config: Config, url: str, role: str) -> Conne
         if future.set_running_or_notify_cancel():
             future.set_result(made)
         else:
-            made.close()  # nobody waits for it any more
+            late(made)  # nobody waits for it any more
 
     threading.Thread(target=work, name="fastq connecting", daemon=True).start()
     try:

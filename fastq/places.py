@@ -2,7 +2,7 @@
 
 Done by the supervisor's main thread; `everybody`, `working` and `first` may be asked by any thread of it.
 
-A child that dies: its jobs go to the registrar at once (milliseconds, not a time to live), and a new child with a new number
+A child that dies: its jobs go to the recovery at once (milliseconds, not a time to live), and a new child with a new number
 takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.
 
 A child that recycles leaves its desk and keeps its other jobs, which may take hours: its successor starts at once, at the place's

@@ -1,17 +1,16 @@
-"""Keep this host's processes registered, and give the jobs of dead ones back: one thread of the supervisor, one connection.
+"""Keep this host's processes registered: one thread of the supervisor, one connection.
 
 The beat keeps all rows of this host alive with one statement; worker processes do not beat for themselves, because a job
 whose C call holds the interpreter lock would then look like a dead host. What is to be cancelled is asked for after it. A row
 that vanished (the table was restored, the host was frozen longer than its time to live) is made again by the next beat.
 
-When a child has died, in this order, each step before the next:
-    1. its database sessions are ended, and awaited: a claim or completion on its way is now committed, or never will be
-    2. its ids are read from the board, with what was executing; the unanswered claim is looked for
-    3. one statement gives the jobs back, and charges an attempt only to those that were executing
-    4. its row goes
-Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it. Before each try
-there is a beat: a recovery that is refused (by a user's trigger) or waits for a lock must not make the living look dead. What was
-locked when a try had waited for it is left to the leader's rescue, which comes by again: the other jobs do not wait for it.
+Invariant: two beats may be lost, whatever a connection does. A try has FASTQ_PROCESS_TTL - FASTQ_BEAT_INTERVAL, divided by three,
+for its connection and its statements; one that brings no answer within that is given up, and the next has a connection of its
+own. So the third try after a beat has as much time again before the rows run out. What else is asked on this connection has no
+more time than a beat, and a beat follows at once where it has used that up.
+
+Jobs of children that have died are given back by recovery.py, in a thread of its own. This one takes their rows away after that,
+so that no beat which was on its way puts them back.
 """
 
 from __future__ import annotations
@@ -22,13 +21,14 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from fastq import board, db
+from fastq import db
+from fastq.connecting import session_within
 from fastq.errors import DatabaseUnavailable
-from fastq.events import Seldom, emit, tell_ended
+from fastq.events import Seldom, emit
 from fastq.lease import identity
-from fastq.outcome import error_json
+from fastq.recovery import Recovery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,26 +40,9 @@ if TYPE_CHECKING:
 NUMBERS = 64
 """Process numbers that one call takes: the increment of the sequence fastq.process_number."""
 
-SESSION_END_TIMEOUT = 2_000
-"""Milliseconds to wait for the sessions of a dead child: a backend notices at its next query or wait."""
-
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
-"""Seconds between attempts while the database is away or refuses, doubling: a restarted server is found soon."""
-
-
-class Dead(NamedTuple):
-    """A dead child: what is known of its end, and what its desk and lanes showed."""
-
-    number: int
-    pid: int
-    cause: str
-    claimed: list[int]  # ids, sorted, like the next
-    executing: list[int]
-    claim: int  # that had no answer; 0: none
-    after: int  # below every seq of that claim
-    queue: str  # of that claim
-    sessions: list[int]  # pids of its backends
-    held_up: bool = False  # a recovery waited for a lock in vain
+"""Seconds between the beginnings of two tries while the database is away or refuses, doubling: a restarted server is found soon.
+A try that has used up its time is followed by the next at once."""
 
 
 class Registrar:
@@ -76,18 +59,22 @@ class Registrar:
         self._numbers: deque[int] = deque()
         self.lost: frozenset[int] = frozenset()  # numbers of children that are somebody else's too; written by our thread
         self._pids: dict[int, int] = {}  # of living children by number; changed under the lock
-        self._dead: deque[Dead] = deque()  # the main thread adds, ours takes out
+        self._gone: deque[int] = deque()  # numbers whose rows are to be taken away; the recovery adds, our thread takes out
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
         self._hinted = False  # at a cancellation; set by the listener's thread, cleared by ours, who asks then
         self._stopping = False
         self._registered = False  # a process, ever
         self._connection: Connection | None = None
+        self._late: deque[Connection] = deque()  # opened too late for their try; added by threads that connect
+        self._until = 0.0  # monotonic time at which the present try is given up
+        self._recovery = Recovery(config, url, board, self._recovered)
         self._thread = threading.Thread(target=self._run, name="fastq registrar", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+        self._recovery.start()
 
     def take_number(self) -> int | None:
         """Take a number for a new process; None until the database has given some. It is registered before its child starts."""
@@ -104,29 +91,14 @@ class Registrar:
         self._wakeup.set()
 
     def recover(self, number: int, desk: int, pid: int, cause: str) -> None:
-        """Give back what a dead child held: read the board now, before somebody else sits down there; write soon."""
-        claimed: list[int] = []
-        executing: set[int] = set()
-        for queue in range(len(self._board.concurrency)):
-            for mode in range(board.MODES):
-                held = self._board.lane(desk, queue, mode).outstanding()
-                claimed += held[0]
-                executing |= held[1]
-        shown = self._board.desk(desk)
-        dead = Dead(
-            number=number,
-            pid=pid,
-            cause=cause,
-            claimed=sorted(claimed),
-            executing=sorted(executing),
-            claim=shown[board.CLAIM],
-            after=shown[board.CLAIM_AFTER],
-            queue=list(self._config.concurrency)[shown[board.CLAIM_QUEUE]],
-            sessions=[shown[at] for at in board.SESSIONS if shown[at]],
-        )
+        """Beat no more for a child that has died, and have given back what it held."""
         with self._lock:
             self._pids.pop(number, None)
-        self._dead.append(dead)
+        self._recovery.add(number, desk, pid, cause)
+
+    def _recovered(self, number: int) -> None:
+        """Note that a dead child's row can go; the recovery's thread does."""
+        self._gone.append(number)
         self._wakeup.set()
 
     def beat_now(self) -> None:
@@ -137,65 +109,84 @@ class Registrar:
     def stop(self) -> None:
         """End after all recoveries."""
         self._stopping = True
+        self._recovery.stop()
         self._wakeup.set()
 
     @property
     def owes(self) -> bool:
-        """Tell whether jobs of dead processes have not been given back yet."""
-        return bool(self._dead)
+        """Tell whether jobs of dead processes have not been given back yet, or their rows are still there."""
+        return self._recovery.owes or bool(self._gone)
 
     @property
     def ended(self) -> bool:
         """Tell whether it has ended; if not, the leader of another host will make the recoveries that are left."""
-        return not self._thread.is_alive()
+        return not self._thread.is_alive() and self._recovery.ended
 
     def watched(self) -> Iterable[Connection]:
-        """Give the connection, for the watchdog."""
-        connection = self._connection
-        return [] if connection is None else [connection]
+        """Give the connections, for the watchdog."""
+        return [connection for connection in (self._connection, self._recovery.connection) if connection is not None]
 
     def _run(self) -> None:
-        next_beat, pause, seldom = 0.0, FIRST_PAUSE, Seldom()
+        pause, seldom = FIRST_PAUSE, Seldom()
         while True:
+            began = time.monotonic()
+            self._begin_try()
             try:
-                if self._connection is None:
-                    self._connection = self._connect()
-                if not self._numbers:
-                    self._take_numbers(self._connection)
-                if self._stopping and not self._dead:
+                connection = self._connected()
+                if self._stopping and not self._recovery.owes:
                     ahead = list(self._numbers)[:1]  # registered, and not needed any more
-                    self._connection.run("process_end", ahead, identity())
+                    self._ask(connection, "process_end", [*ahead, *self._gone], identity())
+                    self._gone.clear()
                     return
-                self._beat(self._connection)
+                if not self._numbers:
+                    self._take_numbers(connection)
+                self._beat(connection)
                 self._registered = True
-                next_beat = time.monotonic() + self._config.beat_interval
-                self._tell_cancelled(self._connection)
-                if self._dead:
-                    self._recover_next(self._connection)
                 pause = FIRST_PAUSE
-            except (db.Error, DatabaseUnavailable) as error:
+                self._begin_try()
+                self._take_away(connection)
+                self._tell_cancelled(connection)
+            except (db.Error, DatabaseUnavailable, RuntimeError) as error:  # the last: no more threads for a while
                 if seldom.lets(text := db.first_line(error)):
                     emit("registrar.waits", level=logging.WARNING, error=text)
                 self._drop()
-                if self._stopping and not self._registered and not self._dead:
+                if self._stopping and not self._registered and not self._recovery.owes:
                     return  # there is nothing to undo
-                time.sleep(min(pause, FIRST_PAUSE if self._stopping else self._config.beat_interval))
+                rest = FIRST_PAUSE if self._stopping else min(pause, self._config.beat_timeout)
+                time.sleep(max(0.0, began + rest - time.monotonic()))
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
-            if self._dead or self._stopping:
-                continue
-            self._wakeup.wait(max(0.0, next_beat - time.monotonic()))
-            self._wakeup.clear()
+            if not self._stopping or self._recovery.owes:
+                self._wakeup.wait(max(0.0, began + self._config.beat_interval - time.monotonic()))
+                self._wakeup.clear()
+
+    def _begin_try(self) -> None:
+        self._until = time.monotonic() + self._config.beat_timeout
+
+    def _left(self) -> float:
+        """Return the seconds that are left of the present try: a moment at least, since what is late fails by then."""
+        return max(0.01, self._until - time.monotonic())
+
+    def _connected(self) -> Connection:
+        """Return the connection, or make one within what is left of the try; what comes later serves the next."""
+        if self._connection is None:
+            self._connection = self._late.popleft() if self._late else self._connect()
+        while self._late:
+            self._late.popleft().close()
+        return self._connection
 
     def _connect(self) -> Connection:
-        """Open a session in which nothing waits for a lock for longer than until the next beat is due."""
-        limit = str(int(self._config.beat_interval * 1000))
-        return db.session(self._config, self._url, "registrar", settings={"lock_timeout": limit})
+        timeout = min(self._config.beat_timeout, self._config.statement_timeout)
+        return session_within(self._left(), self._config, self._url, "registrar", timeout=timeout, late=self._late.append)
+
+    def _ask(self, connection: Connection, name: str, *params: object) -> list[tuple[Any, ...]]:
+        """Run a statement within what is left of the try; on the connection that it is cut with nothing is asked again."""
+        return connection.run_within(min(self._left(), self._config.statement_timeout), name, *params)
 
     def _take_numbers(self, connection: Connection) -> None:
-        first, used = connection.run_one("process_take_numbers")
+        used = True
         while used:
-            first, used = connection.run_one("process_take_numbers")
+            ((first, used),) = self._ask(connection, "process_take_numbers")
         with self._lock:
             self._numbers.extend(range(first, first + NUMBERS))
 
@@ -205,7 +196,8 @@ class Registrar:
             if self._numbers:
                 pids.setdefault(self._numbers[0], os.getpid())  # registered before its child claims anything
         config = self._config
-        ours = connection.run(
+        ours = self._ask(
+            connection,
             "process_beat",
             list(pids),
             list(pids.values()),
@@ -223,6 +215,13 @@ class Registrar:
                 self._numbers.clear()  # they come from the same time
         self.lost = others
 
+    def _take_away(self, connection: Connection) -> None:
+        """Remove the rows of children whose jobs have been given back."""
+        if gone := list(self._gone):
+            self._ask(connection, "process_end", gone, identity())
+            for _ in gone:
+                self._gone.popleft()
+
     def _tell_cancelled(self, connection: Connection) -> None:
         hinted, self._hinted = self._hinted, False  # should the question fail, the next beat asks where a job executes
         if not hinted and not self._board.executing():
@@ -230,45 +229,10 @@ class Registrar:
         with self._lock:
             numbers = list(self._pids)
         cancelled: dict[int, list[int]] = {}
-        for id_, number in connection.run("job_to_cancel", numbers):
+        for id_, number in self._ask(connection, "job_to_cancel", numbers):
             cancelled.setdefault(number, []).append(id_)
         if cancelled:
             self._cancel(cancelled)
-
-    def _recover_next(self, connection: Connection) -> None:
-        try:
-            self._recover_one(connection, self._dead[0])
-        except (db.Error, DatabaseUnavailable) as error:
-            # It may be this one that cannot be recovered: the others first.
-            self._dead.append(self._dead[0]._replace(held_up=db.too_slow(error)))
-            self._dead.popleft()
-            raise
-        self._dead.popleft()
-
-    def _recover_one(self, connection: Connection, dead: Dead) -> None:
-        began = time.monotonic()
-        if dead.sessions and not self._config.poll_only:  # through a pooler the pids are somebody else's
-            _, left = connection.run_one("session_end", dead.sessions, SESSION_END_TIMEOUT)
-            if left:
-                raise DatabaseUnavailable(f"sessions of the dead process {dead.pid} have not ended yet: a claim may still commit")
-        locked = {id_ for (id_,) in connection.run("job_locked", dead.claimed)} if dead.held_up or self._stopping else ()
-        again, ended, _, fates = connection.run_one(
-            "job_recover",
-            [id_ for id_ in dead.claimed if id_ not in locked],
-            dead.claim,
-            dead.after,
-            dead.queue,
-            dead.executing,
-            self._config.max_crashes,
-            dead.number,
-            self._config.channel,
-            error_json(f"the process {dead.pid} that executed the job died ({dead.cause})"),
-        )
-        connection.run("process_end", [dead.number], identity())
-        tell_ended(fates)
-        if again or ended:
-            took = time.monotonic() - began
-            emit("jobs.recovered", level=logging.WARNING, pid=dead.pid, again=again, ended=ended, took=round(took, 4))
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -1,8 +1,8 @@
 """Keep the places of a host filled with worker processes; hear signals; nothing else. The parent of everything on a host.
 
 Main thread: one loop over the children's sentinels and a signal pipe; how they are started, buried and replaced is in places.py.
-It never talks to the database, so no outage there can make it deaf; the threads that do are `Registrar` (beat, recovery of dead
-children's jobs), `Listener` and `Maintainer`. It never forks itself (children.py), so it may own them.
+It never talks to the database, so no outage there can make it deaf; the threads that do are `Registrar` (beat, and a thread for
+the recovery of dead children's jobs), `Listener` and `Maintainer`. It never forks itself (children.py), so it may own them.
 
 Signals: the first SIGTERM or SIGINT stops in order, the second kills within a second. A SIGHUP stops in order too, but is never
 a second one: a closing terminal sends several, its shell and some service managers another. Handlers only write a byte, but a

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fastq.db import Connection
 
 SESSION_END_TIMEOUT = 2.0
-"""Seconds to wait for the end of a session: the registrar's figure; at most half of what a statement may take."""
+"""Seconds to wait for the end of a session: the recovery's figure; at most half of what a statement may take."""
 
 FIRST_LOOK, LAST_LOOK = 1.0, 600.0
 """Seconds after which a claim is looked for again through a pooler, then after twice that and so on, and how long. Guesses: what

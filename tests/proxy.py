@@ -6,10 +6,13 @@ Two threads per connection, one for each direction; each has at most one chunk i
     restore      what was kept back is delivered late, as a network does, and everything goes on
     sever        all connections are closed
     late         seconds by which each answer of the server is kept back: the statement takes effect in time, its answer does not
+    lose         nothing passes any more on the next connections, one after the other, on which a statement is executed, that
+                 execution included, and nobody is told; or on some connection of those that are open. Others are not affected
     hold         only the next execution of a statement, prepared or not, known by its text, is kept on its way to the server
     release      it is delivered now
 """
 
+import random
 import re
 import socket
 import threading
@@ -30,6 +33,7 @@ class Link:
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client = client
         self.server = server
+        self.dark = False  # changed under the proxy's lock
         self.recent = b""
         self.names: dict[bytes, str] = {}
 
@@ -56,9 +60,11 @@ class Proxy:
         self._statements = {label: text.encode() for label, text in (statements or {}).items()}
         self.late = 0.0  # set by the test, read by the threads
         self.accepted = 0  # connections so far; written by one thread, read by the test
+        self.lost = 0  # connections on which nothing passes any more; the same
         self._links: list[Link] = []
         self._state = threading.Condition()  # guards what follows
         self._dark = False
+        self._losing = dict.fromkeys(self._statements, 0)  # connections to lose, by the statement that they execute
         self._wanted: str | None = None  # the statement to hold
         self._held: Link | None = None
         self._closed = False
@@ -87,7 +93,34 @@ class Proxy:
         """Let everything pass again, what was kept back first."""
         with self._state:
             self._dark, self._wanted, self._held = False, None, None
+            for link in self._links:
+                link.dark = False
             self._state.notify_all()
+
+    def lose(self, label: str, times: int = 1) -> None:
+        """Lose the next connections that execute this statement."""
+        with self._state:
+            self._losing[label] += times
+
+    @property
+    def losing(self) -> bool:
+        """Tell whether a connection is yet to be lost."""
+        with self._state:
+            return any(self._losing.values())
+
+    def lose_one(self, dice: random.Random) -> None:
+        """Lose a connection of those that are open."""
+        with self._state:
+            if links := [link for link in self._links if not link.dark]:
+                dice.choice(links).dark = True
+                self.lost += 1
+
+    def give_up_lost(self) -> None:
+        """Close the connections that were lost, as a server does when it finds out: it takes no more than so many."""
+        with self._state:
+            lost = [link for link in self._links if link.dark]
+        for link in lost:
+            self._end(link)
 
     def hold(self, label: str) -> None:
         """Keep back the next execution of this statement."""
@@ -153,15 +186,27 @@ class Proxy:
             while chunk := source.recv(CHUNK):
                 if source is link.client and self._statements:
                     link.learn(chunk, self._statements)
-                    self._hold(link, link.executes(chunk, self._statements))
+                    executed = link.executes(chunk, self._statements)
+                    self._lose(link, executed)
+                    self._hold(link, executed)
                 elif self.late and source is link.server:
                     time.sleep(self.late)
-                with self._state:
-                    self._state.wait_for(lambda: not self._dark or self._closed)
+                self._pass(link)
                 sink.sendall(chunk)
-            with self._state:  # a black hole swallows the end of a connection too
-                self._state.wait_for(lambda: not self._dark or self._closed)
+            self._pass(link)  # a black hole swallows the end of a connection too
         self._end(link)
+
+    def _pass(self, link: Link) -> None:
+        with self._state:
+            self._state.wait_for(lambda: not (self._dark or link.dark) or self._closed)
+
+    def _lose(self, link: Link, executed: set[str]) -> None:
+        with self._state:
+            for label in executed:
+                if self._losing[label] and not link.dark:
+                    self._losing[label] -= 1
+                    self.lost += 1
+                    link.dark = True
 
     def _hold(self, link: Link, executed: set[str]) -> None:
         with self._state:

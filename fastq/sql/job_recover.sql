@@ -4,7 +4,7 @@
 --       $6 crashes. Several are never: they come back apart, at random times, so that the one that kills is alone some day, and its
 --       neighbours live. The others had not started, or had ended and were not written yet: they are not charged. What was to be
 --       cancelled ends as cancelled, whatever else would end it. Says how many are available again, how many ended, and which.
--- called by: registrar: when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text).
+-- called by: recovery: when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text).
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows.
 with lost as (

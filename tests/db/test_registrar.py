@@ -6,11 +6,13 @@ from itertools import pairwise
 
 import pytest
 
+from fastq import db
 from fastq.board import Board
 from fastq.registrar import Registrar
 from tests.db.jobs import add, claim_number, living
 from tests.db.leases import configured
 from tests.helpers import wait_for
+from tests.proxy import Proxy
 
 
 @pytest.fixture
@@ -146,3 +148,53 @@ def test_what_the_database_refuses_again_and_again_is_told_once(proxy, board, co
 
     wait_for(lambda: registrar.ended, 2.0, "its end: it has nothing to undo")
     assert [event.name for event in events] == ["registrar.waits"]
+
+
+def until_it_lives_on(connection, number):
+    """Wait until a beat has put off the end of a process; return how much of its time to live was left."""
+    text = "select expires_at, expires_at - clock_timestamp() from fastq.process where id = $1"
+    [(before, _)], left = connection.execute(text, number), []
+
+    def put_off():
+        [(now, remaining)] = connection.execute(text, number)
+        left.append(remaining)
+        return now > before
+
+    wait_for(put_off, what="another beat")
+    return min(left)
+
+
+@pytest.mark.parametrize(("statement", "times"), [("process_beat", 2), ("job_to_cancel", 1), ("job_recover", 1)])
+def test_connections_that_fall_silent_make_no_host_look_dead(database, board, connection, statement, times):
+    config = configured(process_ttl=4.5, beat_interval=0.9)
+    board.lane(0, 0, 0).slots[3] = 7  # a job executes: what is to be cancelled is asked for
+    with Proxy(database, {statement: db.statement(statement)}) as wire:
+        registrar = Registrar(config, wire.url, board, lambda _: None)
+        registrar.start()
+        alive, dead = numbers(registrar, 2)
+        registrar.add(alive, 13)
+        beats(connection, alive, 1)
+
+        wire.lose(statement, times)
+        if statement == "job_recover":
+            registrar.recover(dead, 1, 7, "test")
+        left = until_it_lives_on(connection, alive)
+        wait_for(lambda: wire.lost == times, what="the faults")
+        left = min(left, *(until_it_lives_on(connection, alive) for _ in range(2)))
+
+        assert left > timedelta(0)
+        wire.restore()
+        for silent in registrar.watched():
+            silent.cut()  # as the supervisor does with what is overdue
+        registrar.stop()
+        wait_for(lambda: registrar.ended, what="its end")
+
+
+def test_a_session_that_comes_late_serves_the_next_try(database, board, connection):
+    with Proxy(database) as wire:
+        wire.late = 0.3  # of each answer: a session takes two, and a try may take 0.5 s
+        registrar = Registrar(configured(process_ttl=2.2, beat_interval=0.7), wire.url, board, lambda _: None)
+        registrar.start()
+        wait_for(registrar.take_number, what="a number")
+        registrar.stop()
+        wait_for(lambda: registrar.ended, what="its end")

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fastq import embedded
+from fastq import db, embedded
 from fastq.bench.cost import tree
 from fastq.migrate import migrate
 from tests.helpers import wait_for
@@ -202,3 +202,19 @@ def test_an_outage_longer_than_the_time_to_live_costs_no_running_job_though_a_ho
         assert {(jobs.fate(id_).state, jobs.fate(id_).attempt) for id_ in ids} == {("completed", 1)}
         assert "jobs.rescued" not in first.said + late.said
         assert [supervisor.stop()[0] for supervisor in (first, late)] == [0, 0]
+
+
+def test_a_beat_that_is_lost_without_a_word_starts_no_job_a_second_time(supervise, jobs):
+    with Proxy(jobs.url, {"beat": db.statement("process_beat")}) as wire:
+        supervisor = supervise(database_url=wire.url, process_ttl=3.6, beat_interval=0.6)  # FASTQ_STATEMENT_TIMEOUT stays at 10 s
+        ids = jobs.add_all("patient", [{"seconds": 5.5}] * 4, max_attempts=1)
+        jobs.wait_until_told("start", times=4)
+
+        wire.lose("beat")
+        jobs.wait_until_none_is_left()
+
+        assert wire.lost == 1
+        assert len(jobs.told("start")) == 4
+        assert {(jobs.fate(id_).state, jobs.fate(id_).attempt) for id_ in ids} == {("completed", 1)}
+        assert "jobs.rescued" not in supervisor.said
+        assert supervisor.stop()[0] == 0

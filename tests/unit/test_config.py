@@ -162,6 +162,19 @@ def test_a_beat_that_could_be_lost_without_a_death_is_required():
         Config.load({"FASTQ_PROCESS_TTL": "10"})
 
 
+@pytest.mark.parametrize(
+    ("interval", "ttl", "fits"), [("5", "15", True), ("7", "15", True), ("0.4", "1", True), ("0.45", "1", False)]
+)
+def test_settings_are_refused_that_leave_no_time_to_lose_two_beats(interval, ttl, fits):
+    given = {"FASTQ_BEAT_INTERVAL": interval, "FASTQ_PROCESS_TTL": ttl}
+    if fits:
+        config = Config.load(given)
+        assert config.beat_interval + 3 * config.beat_timeout <= config.process_ttl
+        return
+    with pytest.raises(ConfigError, match=r"below it by 0\.6 s: .* lower the interval to 0\.333333, or raise the ttl to 1\.35"):
+        Config.load(given)
+
+
 def test_a_setting_that_does_not_exist_is_refused_and_one_that_is_spelt_alike_named():
     with pytest.raises(ConfigError, match="no setting is called speed; fastq help settings lists them"):
         Config.load({}, speed=1)
