@@ -16,7 +16,7 @@ import psycopg
 import psycopg_pool
 from psycopg.rows import TupleRow, tuple_row
 
-from fastq.config import migrate_command
+from fastq.config import POOLER_ADVICE, migrate_command
 from fastq.db import (
     CONNECT_TIMEOUT,
     ENCODING,
@@ -27,11 +27,14 @@ from fastq.db import (
     undefined_schema,
     writes_odd_dates,
 )
-from fastq.errors import DatabaseUnavailable, FastqError, MigrationError
+from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, MigrationError
 
 Pool = psycopg_pool.ConnectionPool[psycopg.Connection[TupleRow]]
 AsyncPool = psycopg_pool.AsyncConnectionPool[psycopg.AsyncConnection[TupleRow]]
 Failed = (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed)
+
+NOT_OURS_ALONE = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement)
+"""A prepared statement is missing, or somebody else's has its name: a pooler lets others use the session too."""
 
 MAX_SIZE = 8
 """Connections per process: an enqueue takes about a millisecond, so these carry some thousands a second."""
@@ -96,6 +99,8 @@ def explained(error: Exception, schema: str) -> Exception:
         return error
     if undefined_schema(error):
         return MigrationError(f"the schema '{schema}' has no fastq tables, or old ones: run {migrate_command(schema)}")
+    if isinstance(error, NOT_OURS_ALONE):
+        return ConfigError(f"sessions of the database are shared by a pooler ({first_line(error)}): {POOLER_ADVICE}")
     if isinstance(error, psycopg_pool.PoolTimeout):
         return DatabaseUnavailable(
             f"no connection within {WAIT:g} s: all {MAX_SIZE} of this client are in use, or the database takes no new ones"

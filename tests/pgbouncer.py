@@ -34,8 +34,11 @@ union all select 'temporary ' || relname from pg_class where relpersistence = 't
 
 
 @contextmanager
-def pgbouncer(url: str, folder: Path) -> Iterator[str]:
-    """Start one in front of a database and give the URL that leads through it; the test is skipped where there is none."""
+def pgbouncer(url: str, folder: Path, **others: str) -> Iterator[str]:
+    """Start one in front of a database and give the URL that leads through it; the test is skipped where there is none.
+
+    The others are settings of its own, over these.
+    """
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if program is None:
         pytest.skip("no pgbouncer on this machine: apt-get install pgbouncer")
@@ -53,6 +56,7 @@ def pgbouncer(url: str, folder: Path) -> Iterator[str]:
         "pool_mode": "transaction",
         "default_pool_size": POOL_SIZE,
         "max_client_conn": 200,
+        **others,
     }
     lines = ["[databases]", f"{parts['dbname']} = {target} dbname={parts['dbname']}", "[pgbouncer]"]
     file = folder / "pgbouncer.ini"

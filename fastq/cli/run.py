@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastq import admin, app, log, periodic_store
+from fastq import admin, app, log, periodic_store, pooler
 from fastq.chores import domains
 from fastq.cli import settings
 from fastq.cli.database import Database, found, tell_app
@@ -58,6 +58,8 @@ def main(options: argparse.Namespace) -> int:
         publish(replace(config, database_url=database.url))
         if database.embedded is not None:
             migrate(database.url, config.schema)
+        else:
+            pooler.check(config, database.url)
         connection = admin.connect(config, database.url)
         try:
             if config.lead:
