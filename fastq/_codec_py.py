@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from fastq.claimed import SEPARATOR, Claimed, KindBatch
+from fastq.django_jobs import work_of
 from fastq.errors import ArgsError
 from fastq.job import Job
 from fastq.outcome import clean
@@ -70,7 +71,7 @@ def _decode_kind(
 ) -> tuple[Jobs, Jobs, Jobs]:
     name = kind.decode()
     worker = workers.get(name)
-    batch = KindBatch(claimed, name, worker, worker and worker.work)
+    batch = KindBatch(claimed, name, worker, worker and work_of(worker))
     whole = len(rows) == len(claimed)
     ids = claimed.ids if whole else [claimed.ids[row] for row in rows]
     attempts = claimed.attempts if whole else [claimed.attempts[row] for row in rows]

@@ -38,6 +38,9 @@ MAX_TEXT = 16_384
 MAX_OUTPUT = 262_144
 """Bytes of JSON kept as an output; what is larger belongs into a store of the user's own."""
 
+OURS = {"fastq.executor", "fastq.loop", "fastq.django_jobs"}
+"""The modules through which `work` is called."""
+
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 _ESCAPE = re.compile(r"\\(?:u0000|.)")
@@ -188,6 +191,8 @@ def _without_nul(json: str) -> str:
 
 
 def _without_ours(error: BaseException) -> Any:
-    """Skip our own frame at the top: a trace starts in the user's `work`."""
+    """Skip our own frames at the top: a trace starts in the user's `work`."""
     trace = error.__traceback__
-    return trace.tb_next if trace is not None and trace.tb_next is not None else trace
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_globals.get("__name__") in OURS:
+        trace = trace.tb_next
+    return trace

@@ -1,10 +1,10 @@
 """The pages of docs/ are true: their code runs, their links lead somewhere, their lists are those of the code.
 
 How a page is read, block by block:
-    python      the page's programs. `# NAME.py` in the first line names the file; a block without one continues main.py
-                and is run first; a page without a main.py has each of its files run
+    python      the page's programs. `# NAME.py` in the first line names the file, `# FOLDER/NAME.py` one of a package; a block
+                without one continues main.py and is run first; a page without a main.py has each of its files run
     console     then `$ fastq run` and `$ fastq dev`, until no job is available or running, then each other `$ fastq`,
-                `$ python` and `$ pytest`, in their order
+                `$ python` and `$ pytest`, in their order; before all, what ends in `> FILE`, which keeps what is printed
     sql         run in one transaction that is rolled back
     all others  are for the reader's machine, and are not run
 """
@@ -46,7 +46,7 @@ def files(page: Path) -> dict[str, str]:
     """Put the page's Python together, file by file."""
     texts: dict[str, str] = {}
     for text in blocks(page, "python"):
-        name = re.match(r"# (\w+\.py)\n", text)
+        name = re.match(r"# ([\w/]+\.py)\n", text)
         where = name[1] if name else "main.py"
         texts[where] = texts.get(where, "") + text
     return texts
@@ -99,21 +99,30 @@ def test_the_code_of_a_page_runs(page: Path, database: str, tmp_path: Path) -> N
     folder = tmp_path / "app"  # not a folder that everybody may write to
     folder.mkdir(mode=0o755)
     for name, text in files(page).items():
-        (folder / name).write_text(text)
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        for package in file.relative_to(folder).parents[:-1]:
+            (folder / package / "__init__.py").touch()
     environment = {**os.environ, "FASTQ_DATABASE_URL": database}
     names = ["main.py"] if "main.py" in files(page) else list(files(page))
     programs = [["python", name] for name in names]
     services = [command for command in commands(page) if is_service(command)]
-    others = [command for command in commands(page) if not is_service(command) and command not in programs]
+    makers = [command for command in commands(page) if ">" in command]
+    others = [command for command in commands(page) if command not in [*programs, *services, *makers]]
 
-    for command in [*programs, *services, *others]:
+    for command in [*makers, *programs, *services, *others]:
         if is_service(command):
             work_off(database, command, folder, environment)
             continue
+        kept = command[command.index(">") + 1 :] if ">" in command else []
+        words = command[: -1 - len(kept)] if kept else command
         done = subprocess.run(
-            started(command), cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=50
+            started(words), cwd=folder, env=environment, check=False, capture_output=True, text=True, timeout=50
         )
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        for name in kept:
+            (folder / name).write_text(done.stdout)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sql")], ids=named)

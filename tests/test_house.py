@@ -19,7 +19,7 @@ LAYERS = (
     "errors config environment job retry retention",
     (
         "codec _codec_py _codec_c args args_json args_faults schedule periodic worker board claimed lane outcome "
-        "db events log stdout enqueue wake_limiter pool adapters forks"
+        "db events log stdout enqueue wake_limiter pool adapters forks django_jobs"
     ),
     (
         "client client_async producer feed portion oddities unanswered executor loop watchdog completer cursor low_water "
