@@ -38,6 +38,12 @@ PATIENCE = 3.0
 COUNT = 100_000
 """Where counting stops, for each queue: about 50 ms of reading an index. A count that has reached it means 'or more'."""
 
+KINDS = 1_000
+"""Kinds that are listed at most of those whose jobs wait for a worker: more than an app has, and some milliseconds."""
+
+ROW = 14
+"""Fields of a JobRow, which a row of job_show.sql begins with."""
+
 ATTEMPTS_TO_FIND = 2
 """A job that moved between the two tables while the statement ran is missed by it, and found by the next."""
 
@@ -59,6 +65,7 @@ class JobRow:
     attempted_at: datetime | None
     finalized_at: datetime | None
     error: str | None
+    waits_for: str | None  # where it is waiting: 'worker', for a process that has one for its kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,30 @@ class QueueRow:
     running: int
     scheduled: int
     retryable: int
-    processes: int
+    waiting: int
+    processes: int  # that work it and live
+
+    @property
+    def unworked(self) -> bool:
+        """Tell whether there is something to do and nobody who does it."""
+        return not self.processes and bool(self.available or self.scheduled or self.retryable or self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """A kind of a queue whose jobs wait for a worker; the count stops at COUNT."""
+
+    queue: str
+    kind: str
+    jobs: int
+    known: bool  # a living process works the queue and has a worker for the kind
+
+    @property
+    def why(self) -> str:
+        """Say what they wait for."""
+        if self.known:
+            return f"a living process has a worker for kind '{self.kind}', and takes it when it has room"
+        return f"no living process of queue '{self.queue}' has a worker for kind '{self.kind}'"
 
 
 def connect(config: Config, url: str) -> Connection:
@@ -153,8 +183,8 @@ def show_job(connection: Connection, job_id: int) -> JobDetail | None:
 
 def detail_of(row: Sequence[Any]) -> JobDetail:
     """Make a detail of a row of job_show.sql."""
-    args, output, errors, crashes, cancel_requested, host, pid = row[13:]
-    values = [*_values(row[:13]), args, output, errors or [], crashes, cancel_requested, host, pid]
+    args, output, errors, crashes, cancel_requested, host, pid = row[ROW:]
+    values = [*_values(row[:ROW]), args, output, errors or [], crashes, cancel_requested, host, pid]
     return JobDetail(*values)
 
 
@@ -167,7 +197,7 @@ def cancel_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
 
 
 def retry_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
-    """Make jobs available now: those that wait for their time, and finished ones once more, with at least one attempt.
+    """Make jobs available now: those that wait, for their time or a worker, and finished ones, with at least one more attempt.
 
     Outcomes: 'available', 'running' (refused), 'missing'.
     """
@@ -182,6 +212,11 @@ def delete_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
 def list_queues(connection: Connection) -> list[QueueRow]:
     """Return the queues by name: those with living jobs, with a process that works them, or that were ever paused."""
     return [QueueRow(*row) for row in connection.run("queue_list", COUNT)]
+
+
+def list_waiting(connection: Connection, count: int = COUNT) -> list[WaitingRow]:
+    """Return the kinds whose jobs wait for a worker, by queue; counts stop at `count`, the list at KINDS."""
+    return [WaitingRow(*row) for row in connection.run("kind_waiting", count, KINDS)]
 
 
 def pause_queue(connection: Connection, queue: str) -> datetime:

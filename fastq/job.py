@@ -45,6 +45,7 @@ class State(StrEnum):
     AVAILABLE = "available"
     RUNNING = "running"
     RETRYABLE = "retryable"
+    WAITING = "waiting"
     COMPLETED = "completed"
     CANCELLED = "cancelled"
     DISCARDED = "discarded"

@@ -49,9 +49,15 @@ class Registrar:
     """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
 
     def __init__(
-        self, config: Config, url: str, board: Board, cancel: Callable[[dict[int, list[int]]], None], declared: Sequence[str] = ()
+        self,
+        config: Config,
+        url: str,
+        board: Board,
+        cancel: Callable[[dict[int, list[int]]], None],
+        declared: Sequence[str] = (),
+        kinds: Sequence[str] = (),
     ) -> None:
-        self._declared = list(declared)
+        self._declared, self._kinds = list(declared), sorted(kinds)
         self._config = config
         self._url = url
         self._board = board
@@ -207,6 +213,7 @@ class Registrar:
             config.process_ttl,
             config.leader_domain,
             self._declared,
+            self._kinds,
         )
         others = frozenset(pids.keys() - {id_ for (id_,) in ours})
         if others - self.lost:

@@ -75,13 +75,21 @@ TICK = 0.5
 class Supervisor:
     """The supervisor of one host's worker processes for one app."""
 
-    def __init__(self, config: Config, app: str, url: str, app_dir: Path | None = None, declared: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        config: Config,
+        app: str,
+        url: str,
+        app_dir: Path | None = None,
+        declared: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+    ) -> None:
         db.read_statements()
         self._config = config
         self._board = Board.make(list(config.concurrency.values()), desk_count(config), ring_size(config))
         tell_nursery(app, str(app_dir or ""))
         self._nursery = Nursery(config, app, app_dir, url, self._board)
-        self._registrar = Registrar(config, url, self._board, self._cancel, declared)
+        self._registrar = Registrar(config, url, self._board, self._cancel, declared, kinds)
         self._maintainer = Maintainer(config, url)
         self._selector = selectors.DefaultSelector()
         self._places = Places(config, self._board, self._nursery, self._registrar, self._selector)

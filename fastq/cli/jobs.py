@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -99,7 +99,8 @@ def _list(connection: Connection, options: argparse.Namespace) -> int:
     if options.json:
         output.json(found.jobs)
     elif found.jobs:
-        output.table(COLUMNS, [_cells(job) for job in found.jobs])
+        why = _why_waiting(connection, found.jobs)
+        output.table(COLUMNS, [_cells(job, why) for job in found.jobs])
     else:
         output.note("no such jobs" if _is_filtered(options) else "no jobs")
     if not found.complete:
@@ -111,15 +112,26 @@ def _is_filtered(options: argparse.Namespace) -> bool:
     return bool(options.state or options.kind or options.queue or options.tag)
 
 
-def _cells(job: admin.JobRow) -> tuple[object, ...]:
+def _why_waiting(connection: Connection, jobs: Sequence[admin.JobRow]) -> dict[tuple[str, str], str]:
+    """Say by queue and kind what the waiting ones among these jobs wait for."""
+    if not any(job.state is State.WAITING for job in jobs):
+        return {}
+    return {(row.queue, row.kind): row.why for row in admin.list_waiting(connection, count=1)}
+
+
+def _cells(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> tuple[object, ...]:
     moment = job.scheduled_at or job.finalized_at
-    why = (job.error or "").partition("\n")[0] if job.state is not State.COMPLETED else None  # of an attempt before that
+    error = (job.error or "").partition("\n")[0] if job.state is not State.COMPLETED else None  # of an attempt before that
+    waits = _waits(job, why_waiting)
+    why = waits if job.state is State.WAITING else error or waits
     attempt = f"{job.attempt}/{job.max_attempts}"
-    return (job.id, job.state.value, job.kind, job.queue, attempt, job.created_at, moment, why or _put_off(job))
+    return (job.id, job.state.value, job.kind, job.queue, attempt, job.created_at, moment, why)
 
 
-def _put_off(job: admin.JobRow) -> str | None:
+def _waits(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> str | None:
     """Say why a job waits that has been with a process and was not charged for it."""
+    if job.state is State.WAITING:
+        return why_waiting.get((job.queue, job.kind), f"for a process that has a worker for kind '{job.kind}'")
     if job.state is not State.SCHEDULED or job.attempted_at is None:
         return None
     return f"snoozed by its worker, or put off because a process had none for kind '{job.kind}'"
@@ -151,7 +163,7 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
             ("priority", detail.priority),
             ("attempt", f"{detail.attempt} of {detail.max_attempts}"),
             *((name, output.moment(moment)) for name, moment in moments if moment),
-            ("waits", _put_off(detail)),
+            ("waits", _waits(detail, _why_waiting(connection, [detail]))),
             ("runs on", running),
             ("crashes", detail.crashes or None),
             ("tags", detail.tags),

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 STYLES = {
     "running": "cyan",
     "retryable": "yellow",
+    "waiting": "yellow",
     "completed": "green",
     "cancelled": "dim",
     "discarded": "red",
     "paused": "yellow",
+    "unworked": "yellow",
 }
 """The words that a table shows in colour, wherever they stand alone."""
 

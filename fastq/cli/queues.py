@@ -14,7 +14,7 @@ examples:
   fastq queues pause emails       nothing is claimed from it any more; what runs goes on
   fastq queues resume emails
 """
-COLUMNS = ("queue", "state", "available", "running", "scheduled", "retryable", "processes")
+COLUMNS = ("queue", "state", "available", "running", "scheduled", "retryable", "waiting", "processes")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def main(options: argparse.Namespace) -> int:
     with opened(config) as connection:
         rows = admin.list_queues(connection)
         if options.action == "list":
-            return _list(rows, options)
+            return _list(rows, admin.list_waiting(connection), options)
         known = any(row.name == options.queue for row in rows)
         if options.action == "pause":
             admin.pause_queue(connection, options.queue)
@@ -54,7 +54,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _list(rows: list[admin.QueueRow], options: argparse.Namespace) -> int:
+def _list(rows: list[admin.QueueRow], waiting: list[admin.WaitingRow], options: argparse.Namespace) -> int:
     if options.json:
         output.json(rows)
         return 0
@@ -62,10 +62,14 @@ def _list(rows: list[admin.QueueRow], options: argparse.Namespace) -> int:
         output.note("no queues: no jobs wait and no process works")
         return 0
     output.table(COLUMNS, [_cells(row) for row in rows])
+    for row in waiting:
+        more = "+" if row.jobs >= admin.COUNT else ""
+        output.note(f"waiting in '{row.queue}': {row.jobs:,}{more} of kind '{row.kind}': {row.why}")
     return 0
 
 
 def _cells(row: admin.QueueRow) -> tuple[object, ...]:
-    counts = (row.available, row.running, row.scheduled, row.retryable)
+    counts = (row.available, row.running, row.scheduled, row.retryable, row.waiting)
     shown = (f"{count:,}+" if count >= admin.COUNT else count for count in counts)
-    return (row.name, "paused" if row.paused_at else "open", *shown, row.processes)
+    state = "paused" if row.paused_at else "unworked" if row.unworked else "open"
+    return (row.name, state, *shown, row.processes)

@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> int:
         except FileNotFoundError as error:  # multiprocess looks for one when it is imported
             raise ConfigError(f"the fork server needs a folder for its socket: set TMPDIR to one ({error.strerror})") from error
         declared = periodic_store.declared(registry)
-        return Supervisor(config, options.target, database.url, options.app_dir, declared).run()
+        return Supervisor(config, options.target, database.url, options.app_dir, declared, list(registry.workers)).run()
 
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:
@@ -114,12 +114,8 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
     for row in rows:
         if row.paused_at and row.name in queues:
             _warn(config, f"queue '{row.name}' is paused: fastq queues resume {row.name}")
-        elif row.name not in queues.keys() | left_out and _is_forgotten(row):
+        elif row.name not in queues.keys() | left_out and row.unworked and not row.paused_at:
             _warn(config, f"queue '{row.name}' has jobs, and no process works it: {_adding(config, row.name)}")
-
-
-def _is_forgotten(row: admin.QueueRow) -> bool:
-    return not row.paused_at and not row.processes and bool(row.available or row.scheduled or row.retryable)
 
 
 def _adding(config: Config, queue: str) -> str:
@@ -157,6 +153,8 @@ def _queue(worker: Worker[Any]) -> str:
 
 def _waiting(rows: list[admin.QueueRow]) -> list[str]:
     """Count what there is to do, over all queues."""
-    counts = {state: sum(getattr(row, state) for row in rows) for state in ("available", "running", "retryable", "scheduled")}
+    counts = {
+        state: sum(getattr(row, state) for row in rows) for state in ("available", "running", "retryable", "scheduled", "waiting")
+    }
     most = {state: "at least " if count >= admin.COUNT else "" for state, count in counts.items()}
     return [f"{most[state]}{count:,} {state}" for state, count in counts.items() if count]

@@ -6,9 +6,9 @@ with mine as (
     select id, state from fastq.job where id = any ($1::bigint[]) order by id for update
 ), hurried as (
     update fastq.job
-    set state = 'available', seq = nextval('fastq.job_seq'), scheduled_at = null
+    set state = 'available', seq = nextval('fastq.job_seq'), scheduled_at = null, waits_for = null
     from mine
-    where job.id = mine.id and mine.state in ('scheduled', 'retryable')
+    where job.id = mine.id and mine.state in ('scheduled', 'retryable', 'waiting')
     returning job.id, queue
 ), taken as (
     delete from fastq.job_archive where id = any ($1::bigint[]) returning *

@@ -1,5 +1,7 @@
--- what: gives running jobs back to be run again: failed, snoozed or handed back. One whose cancellation was asked for ends cancelled.
--- called by: completer. Arrays of one length: $1 ids, $2 claims, $3 delays in seconds (<= 0: at once), $4 charged (false: the
+-- what: gives running jobs back to be run again: failed, snoozed, handed back, or to wait for a worker of their kind. One whose
+--       cancellation was asked for ends cancelled.
+-- called by: completer. Arrays of one length: $1 ids, $2 claims, $3 delays in seconds (<= 0: at once; infinity:
+--            until a process has a worker for the kind), $4 charged (false: the
 --            attempt does not count), $5 errors (json text or null). $6 channel. Answers with the number of rows that were still ours.
 -- index: job_pkey.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
@@ -17,15 +19,16 @@ with given as (
     for update of job
 ), again as (
     update fastq.job
-    set state = (case when delay <= 0 then 'available' when charged then 'retryable' else 'scheduled' end)::fastq.state,
+    set state = (case when delay <= 0 then 'available' when delay = 'infinity' then 'waiting' when charged then 'retryable' else 'scheduled' end)::fastq.state,
         seq = case when delay <= 0 then nextval('fastq.job_seq') end,
-        scheduled_at = case when delay > 0 then clock_timestamp() + make_interval(secs => delay) end,
+        scheduled_at = case when delay > 0 and delay < 'infinity' then clock_timestamp() + make_interval(secs => delay) end,
         attempt = attempt - (not charged)::int::smallint,
         claim = null,
+        waits_for = case when delay = 'infinity' then 'worker' end,
         errors = mine.errors
     from mine
     where job.id = mine.id and not mine.cancel_requested
-    returning job.id, case when delay <= 0 then queue else '@due' end as wake
+    returning job.id, case when delay <= 0 then queue when delay = 'infinity' then '@waiting ' || queue else '@due' end as wake
 ), cancelled as (
     delete from fastq.job using mine
     where job.id = mine.id and mine.cancel_requested

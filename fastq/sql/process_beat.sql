@@ -2,11 +2,12 @@
 --       missing: the numbers went back (a restore, a failover to a standby that lagged) and were given out again. It reads nothing else: a lock on another table
 --       must not make the living look dead.
 -- called by: registrar: each beat. Arrays: $1 ids, $2 pids. $3 host, $4 supervisor, $5 queues, $6 ttl in seconds,
---            $7 domain, $8 periodic jobs that its app declares.
+--            $7 domain, $8 periodic jobs that its app declares, $9 kinds that it has workers for. These are written when a row is made
+--            and not at each beat: they may be thousands.
 -- index: process_pkey.
 -- locks: the rows of this supervisor's own processes.
-insert into fastq.process (id, host, pid, supervisor, queues, expires_at, domain, periodic)
-select id, $3::text, pid, $4::text, $5::text, clock_timestamp() + make_interval(secs => $6::float8), $7::text, $8::text[]
+insert into fastq.process (id, host, pid, supervisor, queues, expires_at, domain, periodic, kinds)
+select id, $3::text, pid, $4::text, $5::text, clock_timestamp() + make_interval(secs => $6::float8), $7::text, $8::text[], $9::text[]
 from unnest($1::bigint[], $2::integer[]) as given (id, pid)
 on conflict (id) do update set expires_at = excluded.expires_at, pid = excluded.pid
     where process.supervisor = excluded.supervisor

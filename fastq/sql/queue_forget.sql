@@ -1,7 +1,7 @@
 -- what: deletes up to $5 rows of queues that say nothing: not paused, older than $4 seconds, no job in them, no living process that works
 --       them; says how many. A pause that comes meanwhile keeps or makes its row.
 -- called by: chores/forget. $1-$3 fence.
--- index: job_ready and job_due, to see whether there are jobs; lease_pkey.
+-- index: job_ready, job_due and job_waiting, to see whether there are jobs; lease_pkey.
 -- locks: the lease's row, for key share; the rows; locked ones are skipped.
 with held as (
     select from fastq.lease
@@ -13,6 +13,7 @@ with held as (
       and paused_at is null and created_at < clock_timestamp() - make_interval(secs => $4::float8)
       and not exists (select from fastq.job where job.queue = queue.name and seq is not null)
       and not exists (select from fastq.job where job.queue = queue.name and scheduled_at is not null)
+      and not exists (select from fastq.job where job.queue = queue.name and waits_for = 'worker')
       and not exists (
           select from fastq.process
           where queue.name = any (string_to_array(process.queues, ',')) and process.expires_at > clock_timestamp()

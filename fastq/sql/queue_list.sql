@@ -1,13 +1,19 @@
--- what: the queues that are known by a job, a row or a living process, with what is in them. Counts stop at $1 (ready) and $1 (waiting, all queues).
+-- what: the queues that are known by a job, a row or a living process, with what is in them. Counts stop at $1: of what is ready or waits for
+--       a worker by queue, of what waits for its time over all queues.
 -- called by: admin: list_queues. The counts are for people: bounded, so that a backlog of millions does not hold them up.
--- index: job_ready, skipped from queue to queue; job_due.
+-- index: job_ready and job_waiting, skipped from queue to queue; job_due.
 -- locks: none.
 with recursive ready (name) as (
     (select queue from fastq.job where seq is not null order by queue limit 1)
     union all
     select (select queue from fastq.job where seq is not null and queue > ready.name order by queue limit 1)
     from ready where ready.name is not null
-), waiting as (
+), resting (name) as (
+    (select queue from fastq.job where waits_for = 'worker' order by queue limit 1)
+    union all
+    select (select queue from fastq.job where waits_for = 'worker' and queue > resting.name order by queue limit 1)
+    from resting where resting.name is not null
+), later as (
     select queue, count(*) filter (where state = 'scheduled') as scheduled, count(*) filter (where state = 'retryable') as retryable
     from (select queue, state from fastq.job where scheduled_at is not null limit $1::bigint) as sample
     group by queue
@@ -16,18 +22,23 @@ with recursive ready (name) as (
     from fastq.process
     where expires_at > clock_timestamp()
       and pid::text <> split_part(supervisor, ':', 2)  -- the number that a supervisor holds ready for its next child
+      and cardinality(kinds) is distinct from 0  -- an app of singletons alone works no jobs
     group by 1
 ), known (name) as (
     select name from ready where name is not null
-    union select queue from waiting union select name from worked union select name from fastq.queue
+    union select name from resting where name is not null
+    union select queue from later union select name from worked union select name from fastq.queue
 )
-select known.name, queue.paused_at, available, running, coalesce(scheduled, 0), coalesce(retryable, 0), coalesce(processes, 0)
+select known.name, queue.paused_at, available, running, coalesce(scheduled, 0), coalesce(retryable, 0), waiting, coalesce(processes, 0)
 from known
 left join fastq.queue on queue.name = known.name
-left join waiting on waiting.queue = known.name
+left join later on later.queue = known.name
 left join worked on worked.name = known.name
 cross join lateral (
     select count(*) filter (where state = 'available') as available, count(*) filter (where state = 'running') as running
     from (select state from fastq.job where job.queue = known.name and seq is not null limit $1::bigint) as sample
 ) as counted
+cross join lateral (
+    select count(*) as waiting from (select from fastq.job where job.queue = known.name and waits_for = 'worker' limit $1::bigint) as sample
+) as rested
 order by known.name

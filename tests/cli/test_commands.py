@@ -191,7 +191,7 @@ def test_queues_are_listed_paused_and_resumed(on_database, database):
     on_database("enqueue", "note", "{}")
 
     assert on_database("queues", "pause", "default") == "queue 'default' is paused\n"
-    assert on_database("queues", "list").splitlines()[1].split() == ["default", "paused", "1", "0", "0", "0", "0"]
+    assert on_database("queues", "list").splitlines()[1].split() == ["default", "paused", "1", "0", "0", "0", "0", "0"]
     (row,) = json.loads(on_database("queues", "list", "--json"))
     assert (row["name"], row["available"], row["paused_at"] is None) == ("default", 1, False)
     assert on_database("queues", "resume", "default") == "queue 'default' is resumed\n"

@@ -41,6 +41,7 @@ PARAMETERS = {
     "job_show": (1,),
     "job_to_cancel": (IDS,),
     "job_stranded": (None, "default", "", 0, 0, 100, 15.0, IDS),
+    "kind_waiting": (100, 10),
     "lease_forget": (*FENCE, "", 100, 3600.0),
     "once": (*FENCE, "item"),
     "once_forget": (*FENCE, "", "", 100, 30.0),
@@ -56,11 +57,13 @@ PARAMETERS = {
     "periodic_resume": ("report", "every 30", "UTC", "2026-01-01", CHANNEL),
     "periodic_rewind": (*FENCE, None),
     "periodic_run": ("report", CHANNEL),
-    "process_beat": ([1, 2], [10, 20], "host", "host:1:x", "default", 15.0, "default", []),
+    "process_beat": ([1, 2], [10, 20], "host", "host:1:x", "default", 15.0, "default", [], ["nap"]),
     "process_end": (IDS, "host:1:x"),
     "queue_forget": (*FENCE, 60.0, 100),
 }
-INDEX = re.compile(r"\b(?:job|once|periodic|periodic_tick|process)_(?:ready|pkey|due|cancel_requested|id)\b|\bjob_archive_id\b")
+INDEX = re.compile(
+    r"\b(?:job|once|periodic|periodic_tick|process)_(?:ready|pkey|due|waiting|cancel_requested|id)\b|\bjob_archive_id\b"
+)
 # An index that is used to find a conflict is not in the plan's scans.
 CONFLICT = {"once": {"once_pkey"}, "process_beat": {"process_pkey"}, "periodic_enqueue": {"periodic_tick_pkey"}}
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 from tests.db.jobs import add, claim, claim_number, count
 
 
-def beat(connection, ids, pids=None, *, ttl=15.0, host="h", supervisor="h:1:abc", queues="default"):
+def beat(connection, ids, pids=None, *, ttl=15.0, host="h", supervisor="h:1:abc", queues="default", kinds=()):
     pids = pids or [100 + number for number in ids]
-    rows = connection.run("process_beat", ids, pids, host, supervisor, queues, ttl, "default", [])
+    rows = connection.run("process_beat", ids, pids, host, supervisor, queues, ttl, "default", [], list(kinds))
     return {number for (number,) in rows}
 
 
@@ -90,3 +90,21 @@ def test_numbers_that_are_in_use_are_told(connection):
     beat(connection, [first + 64, first + 64 * 3 - 1])
 
     assert [connection.run_one("process_take_numbers")[1] for _ in range(3)] == [True, True, False]
+
+
+def test_kinds_are_written_when_the_row_is_made_and_not_at_each_beat(connection):
+    many = [f"kind number {number} of many" for number in range(2_000)]
+    beat(connection, [7], kinds=many)
+    connection.execute("select pg_stat_force_next_flush()")
+    toasted = (
+        "select n_tup_ins from pg_stat_all_tables where relid = (select reltoastrelid from pg_class where relname = 'process')"
+    )
+    (before,) = connection.execute(toasted)
+
+    for _ in range(5):
+        beat(connection, [7], kinds=[*many, "later"])
+    connection.execute("select pg_stat_force_next_flush()")
+
+    assert connection.execute("select kinds from fastq.process") == [(many,)]
+    assert before > (0,)
+    assert connection.execute(toasted) == [before]

@@ -117,7 +117,7 @@ def test_except_exception_in_a_worker_does_not_swallow_an_interrupt(interrupt):
 
 
 def test_states_are_named_as_in_the_database():
-    assert [*State] == ["scheduled", "available", "running", "retryable", "completed", "cancelled", "discarded"]
+    assert [*State] == ["scheduled", "available", "running", "retryable", "waiting", "completed", "cancelled", "discarded"]
 
 
 def test_a_job_made_by_hand_takes_a_kind_or_its_name():

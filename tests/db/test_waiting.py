@@ -1,0 +1,144 @@
+"""Jobs that wait for a worker of their kind: how they come to wait, who sees them, and what an operator can do with them."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from fastq import admin
+from fastq.config import Config
+from fastq.job import State
+from tests.db.jobs import CHANNEL, END, START, add, archived, claim, claim_number, claimed_ids, living
+
+MINE = claim_number(1, 1)
+FOREVER = float("inf")
+
+
+def rest(connection, ids):
+    """Put running jobs to waiting, as the completer does; return how many were still ours."""
+    many = len(ids)
+    return connection.run_one("job_retry", ids, [MINE] * many, [FOREVER] * many, [False] * many, [None] * many, CHANNEL)[0]
+
+
+def waiting(connection, number=1, **columns):
+    """Make jobs that wait for a worker; return their ids."""
+    ids = add(connection, number, **columns)
+    claim(connection, MINE, queue=columns.get("queue", "default"))
+    assert rest(connection, ids) == number
+    return ids
+
+
+def register(connection, number, kinds, *, queues="default", ttl=15.0, host="h"):
+    connection.run("process_beat", [number], [number], host, f"{host}:9:x{number}", queues, ttl, "default", [], kinds)
+
+
+@pytest.fixture
+def operator(database):
+    """Give a connection as the CLI opens it."""
+    opened = admin.connect(Config(), database)
+    yield opened
+    opened.close()
+
+
+def test_a_job_that_waits_for_a_worker_has_neither_a_seq_nor_a_time_and_no_attempt_is_charged(connection, other):
+    other.listen(CHANNEL)
+    (job,) = waiting(connection)
+
+    row = living(connection, job)
+    assert (row["state"], row["waits_for"], row["seq"], row["scheduled_at"]) == ("waiting", "worker", None, None)
+    assert (row["attempt"], row["claim"], row["errors"]) == (0, None, None)
+    assert list(other.notifications(1.0)) == ["@waiting default"]
+
+
+def test_no_claim_no_promotion_and_no_sweep_sees_a_waiting_job(connection):
+    waiting(connection)
+
+    assert claim(connection) == []
+    assert connection.run_one("job_first_available", "default", *START, *[END] * 4) == (None,) * 4
+    assert connection.run_one("job_due", None, 10, []) == ([], [], None)
+    assert connection.run_one("job_stranded", None, "default", "", 0, 0, 100, 0.0, [1])[:4] == ([], [], [], 0)
+    assert connection.run("job_to_cancel", [1]) == []
+
+
+def test_a_job_whose_cancellation_was_asked_for_ends_cancelled_and_does_not_wait(connection, operator):
+    (job,) = add(connection)
+    claim(connection, MINE)
+    admin.cancel_jobs(operator, [job])
+
+    rest(connection, [job])
+
+    assert archived(connection, job)["state"] == "cancelled"
+
+
+def test_cancel_ends_a_waiting_job_delete_removes_it_and_retry_makes_it_available(connection, operator):
+    cancelled, deleted, retried = waiting(connection, 3)
+
+    assert [change.outcome for change in admin.cancel_jobs(operator, [cancelled])] == ["cancelled"]
+    assert [change.outcome for change in admin.delete_jobs(operator, [deleted])] == ["deleted"]
+    (change,) = admin.retry_jobs(operator, [retried])
+
+    assert (change.was, change.outcome) == (State.WAITING, "available")
+    assert archived(connection, cancelled)["state"] == "cancelled"
+    assert living(connection, deleted) is None
+    assert living(connection, retried)["waits_for"] is None
+    assert claimed_ids(connection) == [retried]
+
+
+def test_a_waiting_job_is_listed_shown_and_counted_with_what_it_waits_for(connection, operator):
+    (job,) = waiting(connection, queue="emails")
+
+    (row,) = admin.list_jobs(operator, states=[State.WAITING]).jobs
+    assert (row.id, row.state, row.waits_for) == (job, State.WAITING, "worker")
+    detail = admin.show_job(operator, job)
+    assert (detail.state, detail.waits_for, detail.args, detail.host) == (State.WAITING, "worker", "{}", None)
+    (queue,) = admin.list_queues(operator)
+    assert (queue.name, queue.waiting, queue.available, queue.processes, queue.unworked) == ("emails", 1, 0, 0, True)
+    assert json.loads(json.dumps(asdict(queue)))["waiting"] == 1
+
+
+def test_kinds_that_wait_are_listed_by_queue_with_whether_a_living_process_knows_them(connection, operator):
+    waiting(connection, 3, kind="mail")
+    waiting(connection, 2, kind="sort")
+    waiting(connection, 1, kind="mail", queue="emails")
+    register(connection, 1, ["mail", "x"])
+    register(connection, 2, ["sort"], ttl=-1.0)  # it has died
+    register(connection, 3, ["sort"], queues="others")
+
+    rows = [(row.queue, row.kind, row.jobs, row.known) for row in admin.list_waiting(operator)]
+
+    assert rows == [("default", "mail", 3, True), ("default", "sort", 2, False), ("emails", "mail", 1, False)]
+    assert [row.jobs for row in admin.list_waiting(operator, count=2)] == [2, 2, 1]
+
+
+def test_a_process_of_a_program_that_announces_no_kinds_may_know_any_and_an_app_without_workers_works_no_queue(
+    connection, operator
+):
+    waiting(connection, kind="mail")
+    register(connection, 1, [])
+    assert [row.known for row in admin.list_waiting(operator)] == [False]
+    assert [queue.processes for queue in admin.list_queues(operator)] == [0]
+
+    connection.execute("update fastq.process set kinds = null")
+
+    assert [row.known for row in admin.list_waiting(operator)] == [True]
+    assert [queue.processes for queue in admin.list_queues(operator)] == [1]
+
+
+def test_a_queue_in_which_jobs_wait_is_not_forgotten(connection):
+    waiting(connection, queue="emails")
+    connection.execute("insert into fastq.queue (name, created_at) values ('emails', '2000-01-01'), ('empty', '2000-01-01')")
+    connection.execute("update fastq.lease set holder = 'me', term = 1, expires_at = 'infinity'")
+
+    assert connection.run_one("queue_forget", "leader:default", "me", 1, 60.0, 10) == (1, 1)
+
+    assert connection.execute("select name from fastq.queue") == [("emails",)]
+
+
+def test_a_claim_and_its_end_write_nothing_into_the_index_of_waiting_jobs(connection):
+    add(connection, 1_000)
+    jobs = claim(connection, MINE, limit=1_000)
+    connection.run("job_complete_archive", [job.id for job in jobs], [MINE])
+    add(connection, 10, state="scheduled", seq=None, scheduled_at="2100-01-01")
+
+    assert connection.execute("select pg_relation_size('fastq.job_waiting')") == [(8192,)]  # its first page alone
+    assert connection.execute("select count(*) from fastq.job where waits_for is not null") == [(0,)]
