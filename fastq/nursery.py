@@ -12,13 +12,16 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from setproctitle import setproctitle
+from setproctitle import setproctitle, setthreadtitle
 
 import fastq.process
 from fastq import app, db
 from fastq.environment import nursery_settings
 
 setproctitle("fastq: fork server")
+# The title is the kernel's name of the process, too. Before a fork Python (3.12 and later) counts this process's threads by splitting
+# /proc/self/stat at blanks: one in the name makes it read another number, and warn of threads that are not there.
+setthreadtitle("fastq-fork")
 
 
 def ignore_stops() -> None:

@@ -47,6 +47,12 @@ def test_the_fork_server_has_one_thread_and_no_session(supervise):
         assert Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1] == str(nursery)
 
 
+def test_the_fork_servers_threads_can_be_counted_by_splitting_its_state_at_blanks(supervise):
+    state = Path(f"/proc/{supervise().nursery}/stat").read_text()
+
+    assert state.split()[19] == "1", "Python reads it so before a fork, and warns of threads that are not there"
+
+
 def test_a_worker_process_dies_with_the_fork_server_and_another_takes_its_place(supervise):
     supervisor = supervise()
     (worker,) = supervisor.workers
