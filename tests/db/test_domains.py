@@ -11,7 +11,7 @@ from fastq.chores.promote import Promote
 from fastq.chores.unled import Unled
 from fastq.errors import LeaseError, LeaseLost
 from fastq.lease import Fence, acquire, release
-from tests.db.jobs import add, living, session
+from tests.db.jobs import CHANNEL, ERROR, add, claim_number, living, session
 from tests.db.leases import lead, site_on, take_over
 from tests.db.test_periodic import declare, registry_of
 from tests.helpers import execute, wait_for
@@ -230,6 +230,50 @@ def test_in_a_rolling_deploy_an_old_leader_promotes_the_due_jobs_of_a_queue_that
 
     wait_for(lambda: promote.run(site) and living(connection, new)["state"] == "available", what="its promotion")
     assert living(connection, foreign)["state"] == "scheduled"
+
+
+# What a chore has read is looked at again when it is changed: the domain's queues may have become others meanwhile.
+
+
+@pytest.mark.lease("L47")
+def test_a_due_job_of_a_queue_that_is_no_longer_the_domains_is_not_promoted(site, connection):
+    due = {"state": "scheduled", "scheduled_at": "2020-01-01", "seq": None}
+    ours, foreign = (add(connection, queue=queue, **due)[0] for queue in ("invoices", "emails"))
+
+    assert site.write("job_promote", ["invoices"], [ours, foreign], CHANNEL)[0] == 1
+    assert [living(connection, job)["state"] for job in (ours, foreign)] == ["available", "scheduled"]
+
+    assert site.write("job_promote", None, [foreign], CHANNEL)[0] == 1, "the default domain has every queue"
+
+
+@pytest.mark.lease("L47")
+def test_a_stranded_job_of_a_queue_that_is_no_longer_the_domains_is_not_rescued(site, connection):
+    work(connection, 1, "billing", "payments", ttl=-1.0)
+    lost = {"state": "running", "attempt": 1, "claim": claim_number(9, 1), "attempted_at": "2020-01-01"}
+    jobs = [add(connection, queue=queue, **lost)[0] for queue in ("invoices", "payments", "emails")]
+    found = (jobs, [lost["claim"]] * 3, [1] * 3)
+
+    site.write("job_rescue", ["invoices"], "billing", *found, CHANNEL, ERROR)
+
+    assert [living(connection, job)["state"] for job in jobs] == ["available", "available", "running"]
+
+
+@pytest.mark.lease("L47")
+def test_the_look_for_old_jobs_reads_none_of_another_domain(connection):
+    columns = "id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args"
+    values = "now(), now() - interval '2 days', 'completed', 1, 1, 1, 0, queue, 'nap', '{}'"
+    connection.execute(
+        f"insert into fastq.job_archive ({columns}) "
+        f"select place, {values} from unnest('{{invoices,emails}}'::text[]) with ordinality as given (queue, place)"
+    )
+
+    def ids(queues):
+        ((day,),) = connection.execute("select date_trunc('day', now() - interval '2 days')")
+        return connection.run_one("archive_old", queues, day, 0.0, 172_800.0, 1.0, None, [], ["completed"], 10, [])[0]
+
+    assert ids(["invoices"]) == [1]
+    assert ids(["emails", "payments"]) == [2]
+    assert ids(None) == [1, 2]
 
 
 @pytest.mark.lease("L50")

@@ -398,6 +398,19 @@ def test_what_a_slow_leader_read_long_ago_comes_too_late(connection, site):
     assert (row(connection, "report").next_tick, count(connection, "job")) == before
 
 
+@pytest.mark.lease("L54")
+def test_a_tick_that_was_enqueued_is_not_enqueued_again_though_its_schedule_went_back(connection, site):
+    registry = define(connection, report=Every(1))
+    pending(connection, "report", LONG_AGO)
+    given = (["report"], [registry.periodics["report"].hash], ["2026-01-01Z"], ["report"], [LONG_AGO], CHANNEL)
+    assert site.write("periodic_enqueue", *given)[0] == 1
+    pending(connection, "report", LONG_AGO)  # an older copy of the row was restored, say
+
+    assert site.write("periodic_enqueue", *given)[0] == 0
+
+    assert (count(connection, "job"), count(connection, "periodic_tick")) == (1, 1)
+
+
 @pytest.mark.parametrize("change", ["paused_at = now()", "hash = 'other'"])
 def test_a_schedule_that_was_paused_or_changed_meanwhile_is_left_alone(connection, site, change):
     registry = define(connection, report=Every(1))

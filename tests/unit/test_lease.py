@@ -114,6 +114,17 @@ def test_a_fork_has_an_identity_of_its_own():
 
 
 @pytest.mark.lease("L23")
+def test_a_fork_forgets_the_identities_of_its_ancestors_since_a_pid_may_come_again():
+    program = (
+        "import os; from fastq import lease\n"
+        "lease._identities.update({pid: 'an ancestor' for pid in range(int(open('/proc/sys/kernel/pid_max').read()) + 1)})\n"
+        "if os.fork(): os._exit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+        "os._exit(lease.identity() == 'an ancestor')"
+    )
+    subprocess.check_call([sys.executable, "-c", program], cwd=ROOT)
+
+
+@pytest.mark.lease("L23")
 def test_a_process_started_again_with_the_same_host_and_pid_is_somebody_else(monkeypatch):
     # Containers: the hostname may be kept, and the pid is 1 each time.
     program = "import os; os.getpid = lambda: 1; " + PRINT
