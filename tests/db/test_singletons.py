@@ -11,7 +11,7 @@ import pytest
 from fastq import events, singletons
 from fastq.config import Config
 from fastq.singletons import Singletons
-from tests.helpers import after_renewals, execute, wait_for
+from tests.helpers import Stopwatch, after_renewals, execute, wait_for
 
 HELD = "select holder <> '' and expires_at > clock_timestamp() from fastq.lease where name = %s"
 
@@ -32,14 +32,14 @@ class Process:
             self.singletons.tick()
 
     def stop(self, timeout=5.0):
-        """Stop in order; return how long it took."""
-        began = time.monotonic()
+        """Stop in order; return how long it took, in idle seconds (see Stopwatch)."""
+        watch = Stopwatch()
         self.singletons.stop()
         wait_for(lambda: not self.singletons.working, timeout, "the functions to return")
         self.singletons.finish()
         self._ends.set()
         self._thread.join()
-        return time.monotonic() - began
+        return watch.idle()
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Json
 
-from tests.helpers import process_exists, wait_for
+from tests.helpers import Stopwatch, process_exists, wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 APP = "tests.process.jobs:registry"
@@ -202,15 +201,15 @@ class Supervisor:
         os.killpg(self.pid, number)
 
     def wait(self, timeout=20.0):
-        """Wait for the end; return exit code and seconds. No process may be left."""
-        started, below = time.monotonic(), descendants(self.pid)
-        code = self.process.wait(timeout)
-        took = time.monotonic() - started
+        """Wait for the end; return exit code and idle seconds (see Stopwatch). No process may be left."""
+        watch, below = Stopwatch(), descendants(self.pid)
+        wait_for(lambda: self.process.poll() is not None, timeout, "the end of the supervisor")
+        code, took = self.process.returncode, watch.idle()
         wait_until_gone(below, 2.0)
         return code, took
 
     def stop(self, number=signal.SIGTERM, timeout=20.0):
-        """Send a signal and wait for the end; return exit code and seconds."""
+        """Send a signal and wait for the end; return exit code and idle seconds."""
         self.send(number)
         return self.wait(timeout)
 

@@ -1,8 +1,12 @@
 """The tests' own tools: what they build upon must not fail silently."""
 
+import subprocess
+import sys
+import time
+
 import pytest
 
-from tests.helpers import url_of, wait_for
+from tests.helpers import Stopwatch, url_of, wait_for
 
 
 def test_wait_for_returns_the_first_true_value():
@@ -18,3 +22,23 @@ def test_wait_for_fails_with_what_it_waited_for_and_the_last_value():
 
 def test_url_of_keeps_everything_but_the_database():
     assert url_of("postgresql://postgres@/postgres?host=/a%20b", "x") == "postgresql://postgres@/x?host=/a%20b"
+
+
+def test_a_stopwatch_counts_no_idle_time_beyond_that_of_the_clock():
+    watch = Stopwatch()
+    time.sleep(0.05)
+
+    assert 0.0 <= watch.idle() <= watch.clock()
+
+
+def test_a_stopwatch_counts_hardly_any_idle_time_while_all_cpus_are_busy():
+    burn = "import os, time\nfor _ in range(os.cpu_count() - 1):\n    if not os.fork(): break\n"
+    burn += "end = time.monotonic() + 1.0\nwhile time.monotonic() < end: pass"
+    with subprocess.Popen([sys.executable, "-c", burn]) as burning:
+        time.sleep(0.3)  # it has begun
+        watch = Stopwatch()
+        time.sleep(0.5)
+        idle = watch.idle()
+        burning.wait()
+
+    assert idle < 0.25
