@@ -7,7 +7,7 @@ from fastq import db, lease
 from fastq.errors import DatabaseUnavailable
 from fastq.lease import boottime
 from tests.db.lease_rows import TTL, expire, release, renew, row, take
-from tests.helpers import execute, wait_for
+from tests.helpers import Stopwatch, execute, wait_for
 from tests.proxy import Proxy
 
 HOLDER = "select holder from fastq.lease where name = 'user:report'"
@@ -15,13 +15,13 @@ HOLDER = "select holder from fastq.lease where name = 'user:report'"
 
 @pytest.mark.lease("L09")
 def test_renewing_prolongs_by_the_ttl_from_now_and_keeps_the_term(connection):
-    mine = take(connection, ttl=1.0)
+    mine = take(connection, ttl=100.0)
 
-    assert renew(connection, mine, ttl=20.0)
+    assert renew(connection, mine, ttl=300.0)
 
     holder, term, left = row(connection)
     assert (holder, term) == ("a", mine.term)
-    assert 19.0 < left <= 20.0
+    assert 200.0 < left <= 300.0
 
 
 @pytest.mark.lease("L09")
@@ -91,14 +91,14 @@ def test_a_renewal_that_is_answered_after_the_trust_was_over_gives_the_lease_bac
 @pytest.mark.lease("L12")
 def test_an_error_while_renewing_is_no_answer_and_trust_runs_out_by_itself(proxy, make):
     mine = make(url=proxy.url, ttl=1.0)
-    sent = boottime()
+    watch = Stopwatch()
     assert mine.try_acquire()
     proxy.black_hole()
 
     with pytest.raises(DatabaseUnavailable):
         mine.renew()
 
-    assert boottime() - sent < 1.0, "the renewal was given up while the lease was still ours"
+    assert watch.idle() < 1.0, "the renewal was given up while the lease was still ours"
     wait_for(lambda: not mine.trusted(), 1.0)
     assert not mine.renew(), "and no statement is sent any more"
     proxy.restore()
