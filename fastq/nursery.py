@@ -19,8 +19,8 @@ from fastq import app, db
 from fastq.environment import nursery_settings
 
 setproctitle("fastq: fork server")
-# The title is the kernel's name of the process, too. Before a fork Python (3.12 and later) counts this process's threads by splitting
-# /proc/self/stat at blanks: one in the name makes it read another number, and warn of threads that are not there.
+# The title is the kernel's name of the process, too. Before a fork Python (3.12 and later) counts this process's threads by
+# splitting /proc/self/stat at blanks: one in the name makes it read another number, and warn of threads that are not there.
 setthreadtitle("fastq-fork")
 
 
