@@ -51,8 +51,8 @@ class Claimed:
         self.claim = claim
         self.full = False  # written by the cursor: it was bounded, and there may be more
         ids, seqs, counts, created, kinds, args, tags = row or [None] * 7
-        self.ids = _integers(ids)
-        self.seqs = _integers(seqs)
+        self.ids = integers(ids)
+        self.seqs = integers(seqs)
         shorts = array("h", counts or b"")  # four of them a job: nothing, attempt, max_attempts, priority
         if sys.byteorder == "little":
             shorts.byteswap()
@@ -138,7 +138,8 @@ class KindBatch:
         return tuple(self._claimed.tags_by_id.get(str(self._claimed.ids[row]), ()))
 
 
-def _integers(blob: bytes | None) -> array[int]:
+def integers(blob: bytes | None) -> array[int]:
+    """Read int8send's bytes, one number after the other."""
     numbers = array("q", blob or b"")
     if sys.byteorder == "little":
         numbers.byteswap()

@@ -30,6 +30,7 @@ from fastq.job import Cancel, Job, Snooze
 from fastq.outcome import Failed, Output, Release
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable
 
     from fastq.config import Config
@@ -71,9 +72,11 @@ class Completer:
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
         self._ending = threading.Event()
         self.unwritten = 0  # completions that could not be written
+        self.batch: list[Job[Any]] = []  # under way; written here, read by the producer's thread, as `aside` is (held.py)
+        self.aside: list[Job[Any]] = []  # whose rows were locked
+        self.seen: deque[Job[Any]] | None = None  # set and emptied by the producer's thread while it takes account: what has left
         self._refused: Job[Any] | None = None  # whose outcome was refused last; the thread's own, like all that follows
         self._held_up = False  # a part was, and there may be locked rows: look before each
-        self._aside: list[Job[Any]] = []  # whose rows were locked
         self._look_at = 0.0  # monotonic time of the next look at them
         self._seldom = Seldom()
         self._most = config.batch  # jobs in a part
@@ -95,29 +98,34 @@ class Completer:
             jobs = self.outbox.take(self._config.batch)
             if jobs:
                 self._settle(jobs)
-            elif self.stopping and (not self._aside or self._gives_up):
-                if self._aside:
-                    self._leave_unwritten(len(self._aside), "their rows are locked")
+            elif self.stopping and (not self.aside or self._gives_up):
+                if self.aside:
+                    self._leave_unwritten(len(self.aside), "their rows are locked")
                 return
             else:
-                self.outbox.wait((LAST_REST if self.stopping else LOCKED_REST) if self._aside else QUIET)
-            if self._aside and (self.stopping or time.monotonic() >= self._look_at):
-                aside, self._aside = self._aside, []
+                self.outbox.wait((LAST_REST if self.stopping else LOCKED_REST) if self.aside else QUIET)
+            if self.aside and (self.stopping or time.monotonic() >= self._look_at):
+                aside, self.aside = self.aside, []
                 self._settle(aside)
                 self._look_at = time.monotonic() + LOCKED_REST
 
     def _settle(self, jobs: list[Job[Any]]) -> None:
         """Write a batch and count what has left."""
-        kept = len(self._aside)
+        kept = len(self.aside)
+        self.batch = jobs
         self._write(jobs)
-        done = len(jobs) + kept - len(self._aside)
+        done = len(jobs) + kept - len(self.aside)
+        seen = self.seen
+        if seen is not None:
+            seen.extend(jobs)
+        self.batch = []  # before it counts: what is seen here has not been counted
         self.completed += done
         self._on_completed(done)
         # The producer sets this and then looks at `completed`, and here it is the other way round: one of us sees the other.
         if (call := self.call_when_written) is not None:
             self.call_when_written = None
             call()
-        self._held_up = bool(self._aside)
+        self._held_up = bool(self.aside)
 
     @property
     def _gives_up(self) -> bool:
@@ -173,7 +181,7 @@ class Completer:
             return jobs
         if self._seldom.lets("locked"):
             emit("completer.waits", level=logging.WARNING, count=len(locked), error="their rows are locked", pause=LOCKED_REST)
-        self._aside += [job for job in jobs if job.id in locked]
+        self.aside += [job for job in jobs if job.id in locked]
         return [job for job in jobs if job.id not in locked]
 
     def _grow(self) -> None:

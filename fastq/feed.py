@@ -108,4 +108,7 @@ class Feed:
     def drain(self) -> list[Job[Any]]:
         """Take out all jobs that have not started."""
         waiting = self.room.drain() if self.room else []  # first: from there they enter the lanes
-        return waiting + [job for lane in self.lanes for job in lane.drain()]
+        entered = [job for lane in self.lanes for job in lane.drain()]
+        if self.room:
+            self.room.vacate(len(entered))
+        return waiting + entered

@@ -130,8 +130,15 @@ class Room:
             self.hungry = False
             self._threads.call_producer()
 
+    def vacate(self, places: int) -> None:
+        """Give up the places of jobs that were taken out of the lanes before they had started."""
+        with self._lock:
+            self.free += places
+            while self.free and (lane := self._let_in()):
+                self._call(lane)
+
     def drain(self) -> list[Job[Any]]:
-        """Take out all jobs that have not entered; nobody enters after that."""
+        """Take out all jobs that have not entered."""
         with self._lock:
             jobs = [item for item in self.waiting if item is not REFILL]
             self.waiting.clear()

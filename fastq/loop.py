@@ -104,7 +104,10 @@ class Loop:
         lane, words, put = slot.lane, slot.lane.board.slots, self._outbox.append
         worked = 0
         while lane.inbox:
-            job = lane.inbox.popleft()
+            try:
+                job = lane.inbox.popleft()
+            except IndexError:  # the last one was handed back just now
+                return
             if job is REFILL:
                 lane.call_producer()
                 continue

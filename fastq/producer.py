@@ -29,6 +29,7 @@ from fastq.codec import decode
 from fastq.completer import FIRST_PAUSE, LONGEST_PAUSE, Completer
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
+from fastq.forgotten import Forgotten
 from fastq.oddities import Oddities
 from fastq.outcome import Release, failed
 from fastq.unanswered import Unanswered
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from fastq.claimed import Claimed
     from fastq.config import Config
     from fastq.db import Connection
+    from fastq.executor import Executor
     from fastq.feed import Feed
     from fastq.job import Job
     from fastq.lane import Lane, Outbox
@@ -72,6 +74,7 @@ class Surroundings(Protocol):
     feeds: list[Feed]
     outbox: Outbox
     loop: Loop | None
+    executors: list[Executor]
     completer: Completer
 
 
@@ -94,6 +97,7 @@ class Producer:
         self._loop = around.loop
         self._connect = connect
         self._unanswered = Unanswered(around.desk, around.config, [feed.cursor.name for feed in around.feeds])
+        self._forgotten = Forgotten(around)
         self._last_claim = around.seat.number << 32
         self._claimed = 0
         self._pause = FIRST_PAUSE
@@ -126,9 +130,11 @@ class Producer:
                 self._unanswered.connecting()
                 self.connection = self._connect()
                 self._unanswered.settle(self.connection)
+                self._forgotten.soon()
                 if self.connection.prepares:
                     self._feeds[0].cursor.prepare(self.connection)
             self._unanswered.look_again(self.connection)
+            self._take_forgotten(self.connection)
             again = False
             for feed in self._feeds:
                 again |= self._feed(feed)
@@ -137,7 +143,7 @@ class Producer:
         self._pause = FIRST_PAUSE
         if again:
             return 0.0
-        return self._unanswered.wait(min(map(self._rest, self._feeds)))
+        return self._forgotten.wait(self._unanswered.wait(min(map(self._rest, self._feeds))))
 
     def _rest(self, feed: Feed) -> float:
         """Return the seconds that a queue can be left alone while nobody calls."""
@@ -263,6 +269,15 @@ class Producer:
         if jobs:
             self._oddities.look_at(jobs[0])
         return jobs, bad + unknown
+
+    def _take_forgotten(self, connection: Connection) -> None:
+        """Have the completer end what the table says we run and we do not hold: from here on we hold it."""
+        found = self._forgotten.look(connection, self._claimed, self._last_claim, self._ring_room())
+        if found:
+            feed, jobs = found
+            self._claimed += len(jobs)
+            feed.lanes[0].board.claimed(_ids(jobs))
+            self._hand_out(feed, [], jobs, 0)
 
     def _hand_out(self, feed: Feed, jobs: list[Job[Any]], refused: list[Job[Any]], low: int) -> None:
         """Put the jobs where executors find them, what was refused into the outbox."""

@@ -31,6 +31,8 @@ PARAMETERS = {
     "job_list": (1_000, 2_000, None, None, None, None, 10),
     "job_locked": (IDS,),
     "job_of_claim": ("default", 0, CLAIM),
+    "job_of_process": (1, 1, "host", "default", *START, *[END] * 4, 5_000),
+    "job_forgotten": (IDS, 1),
     "job_due": (None, 100, []),
     "job_promote": (*FENCE, None, IDS, CHANNEL),
     "job_recover": (IDS, CLAIM, 0, "default", IDS, 3, 1, CHANNEL, ERROR),

@@ -58,6 +58,7 @@ class Surroundings:
     feeds: list
     outbox: Outbox
     completer: Completer
+    executors: list
     loop: None = None
 
 
@@ -71,7 +72,8 @@ def working(url, claim_url, *, slots=SLOTS, **settings):
     completer = Completer(config, outbox, lambda: db.connect(url, role="completer"), lambda count: None)
     lane = Lane(shared.lane(0, 0, 0), slots, lambda: producer.wake())  # noqa: PLW0108 - it is made below
     feed = Feed(0, Cursor(shared, 0, "default", config.poll_interval), Portion(config), lane, None)
-    around = Surroundings(config, seat, shared, shared.desk(0), [feed], outbox, completer)
+    executors = [Executor(lane, slot, outbox) for slot in range(slots)]
+    around = Surroundings(config, seat, shared, shared.desk(0), [feed], outbox, completer, executors)
 
     def connect():
         opened = db.connect(claim_url, role="producer")
@@ -79,7 +81,6 @@ def working(url, claim_url, *, slots=SLOTS, **settings):
         return opened
 
     producer = Producer(around, registry.workers, connect)
-    executors = [Executor(lane, slot, outbox) for slot in range(slots)]
     cursor = shared.cursor(0)
     cursor[board.BARRIER_AT] = 1  # a mark of long ago: the first claim is followed by the look whether it can be moved
     for part in (completer, *executors, producer):
