@@ -3,14 +3,15 @@
 The first completion after a quiet moment is written at once; while a statement is under way the next ones gather, so the
 batches grow with the load by themselves and there is no interval to tune.
 
-Only rows that still carry the claim they were executed under change; what does not is counted and told as lost ownership.
+Only rows that still carry the claim of the execution change; what does not is told as lost ownership.
 Sorted ids keep two completers from deadlocking. A batch is written in up to four parts, each a commit; a part that
-Postgres refuses because of a value is split until the one row that it is about is found, and that job fails with the reason.
+Postgres refuses because of a value is split until the one row that it is about is found, and that job fails with the reason;
+if that is refused as well without a word, and else not at all: forgotten.py comes back to it.
 What the other parts have written is not sent again: it would be told as lost. A lost connection is rebuilt and the part sent
 again: that is safe, because what had been committed before the answer was lost is no longer ours and changes nothing.
 A part is bounded by the bytes that it tells, and halved when the connection is lost over it twice: it may be too much for the
 server, or too slow on its way. What somebody has locked (a transaction that cancels a running job and is not ended) is set aside
-when it has held up a part, and tried again and again; should the process die, and the board have forgotten it, it is rescued.
+when it has held up a part, and tried again and again.
 It deliberately never looks at args, nor at a worker beyond its `archive`.
 """
 
@@ -72,9 +73,9 @@ class Completer:
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
         self._ending = threading.Event()
         self.unwritten = 0  # completions that could not be written
-        self.batch: list[Job[Any]] = []  # under way; written here, read by the producer's thread, as `aside` is (held.py)
+        self.batch: list[Job[Any]] = []  # under way; this and `aside` are read by the producer's thread (held.py)
         self.aside: list[Job[Any]] = []  # whose rows were locked
-        self.seen: deque[Job[Any]] | None = None  # set and emptied by the producer's thread while it takes account: what has left
+        self.seen: deque[Job[Any]] | None = None  # what has left; the producer's thread sets and empties it
         self._refused: Job[Any] | None = None  # whose outcome was refused last; the thread's own, like all that follows
         self._held_up = False  # a part was, and there may be locked rows: look before each
         self._look_at = 0.0  # monotonic time of the next look at them
@@ -121,7 +122,7 @@ class Completer:
         self.batch = []  # before it counts: what is seen here has not been counted
         self.completed += done
         self._on_completed(done)
-        # The producer sets this and then looks at `completed`, and here it is the other way round: one of us sees the other.
+        # The producer sets this and then looks at `completed`, here it is the other way round: one sees the other.
         if (call := self.call_when_written) is not None:
             self.call_when_written = None
             call()
@@ -191,17 +192,20 @@ class Completer:
             self._grow_at = time.monotonic() + GROW_AFTER
 
     def _bisect(self, jobs: list[Job[Any]], error: BaseException) -> None:
-        """Write the halves apart; a single job that is refused fails with the reason, and stays ours if that is refused too."""
+        """Write the halves apart; a single job that is refused fails with the reason, or if that is too much, without it."""
         if len(jobs) > 1:
             self._write(jobs[: len(jobs) // 2])
             self._write(jobs[len(jobs) // 2 :])
             return
-        job = jobs[0]
-        emit("completion.refused", level=logging.ERROR, id=job.id, kind=job.kind, error=db.first_line(error))
-        if job is self._refused:  # a trigger of yours lets it neither succeed nor fail: it runs again after our end
-            self._leave_unwritten(1, db.first_line(error))
+        job, told = jobs[0], db.first_line(error)
+        emit("completion.refused", level=logging.ERROR, id=job.id, kind=job.kind, error=told)
+        if job is not self._refused:
+            self._refused, job.outcome = job, outcome.failed(job, f"the outcome could not be stored: {told}")
+        elif isinstance(job.outcome, Failed) and job.outcome.error:  # the list of its errors may hold no more
+            job.outcome = Failed("", job.outcome.delay)
+        else:  # a trigger of yours, say, lets it neither succeed nor fail
+            self._leave_unwritten(1, told)
             return
-        self._refused, job.outcome = job, outcome.failed(job, f"the outcome could not be stored: {db.first_line(error)}")
         self._write(jobs)
 
     def _cut(self, parts: list[Part]) -> list[Part]:
@@ -316,7 +320,7 @@ def _told(result: object) -> str:
 
 def _error_of(result: object) -> str | None:
     if isinstance(result, Failed):
-        return result.error
+        return result.error or None
     if isinstance(result, Cancel) and result.reason:
         return outcome.error_json(f"cancelled: {result.reason}")
     return None

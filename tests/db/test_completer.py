@@ -140,6 +140,20 @@ def test_a_row_that_a_trigger_refuses_for_good_holds_up_no_other_and_stays_ours(
     assert living(connection, jobs[0].id)["state"] == "running"
 
 
+def test_a_job_whose_list_of_errors_takes_no_more_runs_again_all_the_same(connection, complete):
+    connection.execute("""create function refuse() returns trigger language plpgsql as $$ begin
+        raise exception 'the list is full' using errcode = '22023'; end $$""")
+    connection.execute("""create trigger refuse before update on fastq.job for each row
+        when (new.errors is distinct from old.errors) execute function refuse()""")
+    job, other = claimed(connection, "kept", "kept")
+    job.outcome = failed(job, "boom")
+
+    assert complete([job, other]) == ["completion.refused"] * 2
+    row = living(connection, job.id)
+    assert (row["state"], row["attempt"], row["errors"]) == ("retryable", 1, None)
+    assert archived(connection, other.id)["state"] == "completed"
+
+
 def watch_archive(connection, action):
     """Have something done after each statement that archives; it knows `rows`."""
     connection.execute(f"""create function watch() returns trigger language plpgsql as $$ declare rows int; begin
