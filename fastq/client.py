@@ -22,9 +22,9 @@ from fastq import adapters, enqueue, pool
 from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args import Args, Kind
 from fastq.config import Config, settled
-from fastq.db import statement
 from fastq.enqueue import Call, Enqueue, Options
 from fastq.errors import ConfigError, OptionError
+from fastq.statements import qualified
 from fastq.wake_limiter import WakeLimiter
 
 A = TypeVar("A")
@@ -47,8 +47,12 @@ class Settings:
         self.prepare = not config.poll_only
 
     def text(self, name: str) -> str:
-        """Return a statement of fastq/sql for our schema."""
-        return statement(name, self.schema)
+        """Return a statement of fastq/sql for our schema, to be run in a session whose search path is not ours."""
+        return qualified(name, self.schema)
+
+    def text_for_one(self, name: str) -> str:
+        """Return a statement over ids for a single one: asyncpg asks the server, in a statement of its own, what an array is."""
+        return self.text(name).replace("$1::bigint[]", "array[$1::bigint]")
 
     def parameters(self, call: Call, *, wake: bool) -> tuple[object, ...]:
         """Return the parameters of a prepared call."""
@@ -155,7 +159,7 @@ class Client:
         if number is None:
             return None
         for _ in range(ATTEMPTS_TO_FIND):
-            if rows := self._rows("job_show", (number,), None):
+            if rows := self._rows(self._settings.text("job_show"), (number,), None):
                 return detail_of(rows[0])
         return None
 
@@ -188,8 +192,7 @@ class Client:
             return adapters.run(conn, text, self._settings.parameters(call, wake=True))
         return self._here().run(text, call)
 
-    def _rows(self, name: str, parameters: tuple[object, ...], conn: object | None) -> adapters.Rows:
-        text = self._settings.text(name)
+    def _rows(self, text: str, parameters: tuple[object, ...], conn: object | None) -> adapters.Rows:
         if conn is not None:
             return adapters.run(conn, text, parameters)
         with self._here().connection() as connection:
@@ -200,8 +203,9 @@ class Client:
         number = self._settings.number(job_id)
         if number is None:
             return outcome
+        text = self._settings.text_for_one(name)
         for _ in range(ATTEMPTS_TO_FIND):
-            [(_id, _was, outcome)] = self._rows(name, ([number], self.config.channel), conn)
+            [(_id, _was, outcome)] = self._rows(text, (number, self.config.channel), conn)
             if outcome != "missing":
                 break
         return outcome

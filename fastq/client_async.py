@@ -120,7 +120,7 @@ class AsyncClient:
         if number is None:
             return None
         for _ in range(ATTEMPTS_TO_FIND):
-            if rows := await self._rows("job_show", (number,), None):
+            if rows := await self._rows(self._settings.text("job_show"), (number,), None):
                 return detail_of(rows[0])
         return None
 
@@ -157,8 +157,7 @@ class AsyncClient:
             return await adapters.run_async(conn, text, self._settings.parameters(call, wake=True))
         return await self._here().run(text, call)
 
-    async def _rows(self, name: str, parameters: tuple[object, ...], conn: object | None) -> adapters.Rows:
-        text = self._settings.text(name)
+    async def _rows(self, text: str, parameters: tuple[object, ...], conn: object | None) -> adapters.Rows:
         if conn is not None:
             return await adapters.run_async(conn, text, parameters)
         async with self._here().connection() as connection:
@@ -169,8 +168,9 @@ class AsyncClient:
         number = self._settings.number(job_id)
         if number is None:
             return outcome
+        text = self._settings.text_for_one(name)
         for _ in range(ATTEMPTS_TO_FIND):
-            [(_id, _was, outcome)] = await self._rows(name, ([number], self.config.channel), conn)
+            [(_id, _was, outcome)] = await self._rows(text, (number, self.config.channel), conn)
             if outcome != "missing":
                 break
         return outcome

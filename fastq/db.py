@@ -19,28 +19,28 @@ that does not answer; one that does has ended the statement itself a little befo
 What we send is UTF-8, so every session says so itself, whatever the URL, the environment or the role's defaults say, and a
 database that could not hold every character of it is refused.
 
-The schema's name is replaced at load time: the files say `fastq.`, which is what a user of psql sees in them too.
+A session that is pinned has a search path of ours, and is sent the files' own text; any other is sent the qualified one.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import re
 import socket
 import threading
 import time
-from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import errors as pg_errors
 from psycopg import pq
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
-from fastq.errors import ConfigError, DatabaseUnavailable, LeaseError
+from fastq.errors import DatabaseUnavailable, LeaseError
+from fastq.qualified import qualified as qualified_text
+from fastq.statements import qualified, statement
+from fastq.urls import check_url, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,41 +83,32 @@ PINNED_SETTINGS = {
     "jit": "off",
 }
 
+OPERATORS_SETTINGS = {"search_path": PINNED_SETTINGS["search_path"]}
+"""What is pinned where people look and decide, who want the archive read by its block ranges and times in their own zone."""
+
+REFUSED_OPTIONS = "unsupported startup parameter"
+"""How PgBouncer begins to say that it knows no `options`, or not the settings in them."""
+
 NO_ROWS_FAULT = {"08", "0A", "25", "26", "28", "3D", "3F", "40", "53", "57", "58", "F0", "XX"}
 """Classes of errors that say nothing about a row: connection, transaction, privileges of the session, resources, the server."""
-
-
-@functools.cache
-def statement(name: str, schema: str = "fastq") -> str:
-    """Return the text of sql/NAME.sql with the schema's own name in it and the header taken off."""
-    return in_schema(_body(name), schema)
-
-
-@functools.cache
-def _body(name: str) -> str:
-    text = resources.files("fastq").joinpath("sql", f"{name}.sql").read_text()
-    return "\n".join(line for line in text.splitlines() if not line.startswith("--")).strip()
-
-
-def read_statements() -> None:
-    """Read all statements now: later there may be no descriptor left for it, or others in their place, by an update."""
-    for file in resources.files("fastq").joinpath("sql").iterdir():
-        if file.name.endswith(".sql"):
-            _body(file.name.removesuffix(".sql"))
-
-
-def in_schema(text: str, schema: str) -> str:
-    """Put another schema's name where the text says `fastq.`; the name has been checked by `Config`."""
-    return text if schema == "fastq" else re.sub(r"\bfastq\.", f'"{schema}".', text)
 
 
 class Connection:
     """One database session. Its owner's thread runs statements; a watchdog's thread may only read `deadline` and `cut()`."""
 
     def __init__(
-        self, raw: psycopg.Connection[tuple[Any, ...]], schema: str, *, prepare: bool, timeout: float, owned: bool = True
+        self,
+        raw: psycopg.Connection[tuple[Any, ...]],
+        schema: str,
+        *,
+        prepare: bool,
+        timeout: float,
+        qualify: bool = True,
+        owned: bool = True,
     ) -> None:
         self.raw = raw
+        self._qualify = qualify
+        self._statement = qualified if qualify else statement
         self._owned = owned  # False: somebody handed it in, and nobody but him may end it
         self.schema = schema
         self.timeout = timeout
@@ -128,7 +119,7 @@ class Connection:
 
     def run(self, name: str, *params: object) -> list[tuple[Any, ...]]:
         """Run sql/NAME.sql and return its rows; a statement without rows returns an empty list."""
-        return self.execute(statement(name, self.schema), *params)
+        return self.execute(self._statement(name, self.schema), *params)
 
     def run_one(self, name: str, *params: object) -> tuple[Any, ...]:
         """Run a statement that always answers with one row."""
@@ -148,8 +139,12 @@ class Connection:
         finally:
             timer.cancel()
 
+    def ask(self, text: str, *params: object) -> list[tuple[Any, ...]]:
+        """Run the text of a statement that has no file and asks or changes rows; qualified as those with one are."""
+        return self.execute(qualified_text(text) if self._qualify else text, *params)
+
     def execute(self, text: str, *params: object) -> list[tuple[Any, ...]]:
-        """Run the text of a statement; for what has no file: DDL, settings, transactions of chores that change tables."""
+        """Run a text as it is; for what has no file: DDL, settings, transactions of chores that change tables."""
         self.deadline = time.monotonic() + self.timeout
         try:
             cursor = psycopg.RawCursor(self.raw, row_factory=tuple_row)  # not that of a connection that was handed in
@@ -174,11 +169,11 @@ class Connection:
         try:
             if self.prepares:
                 if name not in self._prepared:
-                    self._check(pgconn.prepare(name.encode(), statement(name, self.schema).encode()))
+                    self._check(pgconn.prepare(name.encode(), self._statement(name, self.schema).encode()))
                     self._prepared.add(name)
                 result = pgconn.exec_prepared(name.encode(), params, formats, pq.Format.BINARY)
             else:
-                text = statement(name, self.schema).encode()
+                text = self._statement(name, self.schema).encode()
                 result = pgconn.exec_params(text, params, None, formats, pq.Format.BINARY)
         finally:
             self.deadline = None
@@ -227,19 +222,21 @@ def connect(
     role: str,
     schema: str = "fastq",
     pinned: bool = True,
+    pins: Mapping[str, str] = MappingProxyType(PINNED_SETTINGS),
+    qualify: bool = False,
     prepare: bool = True,
     timeout: float = 10.0,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> Connection:
     """Open a session named `fastq ROLE`. `pinned` and `prepare` go off for a pooler that shares sessions between clients.
 
+    Statements are qualified where nothing is pinned, or `qualify` says that what is may be dropped on the way.
     `settings` are the role's own, over the pinned ones, and like those left out where sessions are shared. Ours come after the
     options that the URL has: Postgres takes the last of several.
     """
     check_url(url)
-    pins = {**PINNED_SETTINGS, **settings}
-    options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in pins.items())
-    extra: dict[str, Any] = {"options": f"{_options_of(url)} {options}".strip()} if pinned else {}
+    options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in {**pins, **settings}.items())
+    extra: dict[str, Any] = {"options": f"{options_of(url)} {options}".strip()} if pinned else {}
     try:
         raw = psycopg.connect(
             url,
@@ -258,26 +255,7 @@ def connect(
         raise refusal
     if writes_odd_dates(raw.info):
         raw.execute(ISO_DATES)
-    return Connection(raw, schema, prepare=prepare, timeout=timeout)
-
-
-def check_url(url: str) -> None:
-    """Refuse what libpq cannot read, before anybody tries to connect and tries again."""
-    try:
-        host = str(conninfo_to_dict(url).get("host") or "")
-    except (psycopg.Error, UnicodeError) as error:
-        scheme, _, driver = url.partition("://")[0].partition("+")
-        if driver and scheme in ("postgresql", "postgres"):
-            why = f"leave '+{driver}' out, which is SQLAlchemy's"
-        elif (why := first_line(error)).startswith('missing "="'):
-            why = "this begins with no postgresql:// and has no '='"
-        else:
-            why = why.split('"', maxsplit=1)[0].rstrip(": ")  # what libpq quotes may be a part of the password
-    else:
-        if "@" not in host[1:]:  # an abstract socket begins with one
-            return
-        why = "write an '@' in the user or the password as %40"  # what follows it would be looked up, and told, as the host
-    raise ConfigError(f"the database's URL: expected postgresql://USER@HOST/NAME, or name=value pairs; {why}")
+    return Connection(raw, schema, prepare=prepare, timeout=timeout, qualify=qualify or not pinned)
 
 
 def refused_encoding(info: psycopg.ConnectionInfo) -> DatabaseUnavailable | None:
@@ -300,13 +278,6 @@ def writes_odd_dates(info: psycopg.ConnectionInfo) -> bool:
     return not (info.parameter_status("DateStyle") or "ISO").startswith("ISO")
 
 
-def _options_of(url: str) -> str:
-    """Return the options that libpq would send, from the URL or else from PGOPTIONS: it takes one set of them, not two."""
-    known = [*pq.Conninfo.get_defaults(), *pq.Conninfo.parse(url.encode())]
-    given = [option.val for option in known if option.keyword == b"options" and option.val is not None]
-    return given[-1].decode() if given else ""
-
-
 def session(
     config: Config, url: str, role: str, *, timeout: float | None = None, settings: Mapping[str, str] = MappingProxyType({})
 ) -> Connection:
@@ -321,6 +292,22 @@ def session(
         timeout=deadline,
         settings={"statement_timeout": str(int(deadline * SERVER_FIRST * 1000)), **settings},
     )
+
+
+def operators_session(config: Config, url: str, role: str) -> Connection:
+    """Open a session for what a person asks: a search path and a time limit of ours, and plans of the server's own choice.
+
+    A pooler refuses or drops them, so statements are qualified; how long they may take there is the role's to say.
+    """
+    limit = {"statement_timeout": str(int(config.statement_timeout * SERVER_FIRST * 1000))}
+    open_one = functools.partial(connect, url, role=role, schema=config.schema, prepare=False, timeout=config.statement_timeout)
+    if not config.poll_only:
+        try:
+            return open_one(pins=OPERATORS_SETTINGS, settings=limit, qualify=True)
+        except DatabaseUnavailable as error:
+            if REFUSED_OPTIONS not in str(error):
+                raise
+    return open_one(pinned=False)
 
 
 def adopt(raw: Any, schema: str) -> Connection:

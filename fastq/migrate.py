@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastq import db
 from fastq.config import migrate_command
 from fastq.errors import DatabaseUnavailable, MigrationError
+from fastq.statements import in_schema
 
 if TYPE_CHECKING:
     from fastq.db import Connection
@@ -107,9 +108,9 @@ def _remedy(connection: Connection) -> str:
 
 def check_owner(connection: Connection) -> None:
     """Raise MigrationError unless the connection's role may make and drop the archive's partitions, as a leader does."""
-    [(owner, role, may)] = connection.execute(
+    [(owner, role, may)] = connection.ask(
         "select pg_get_userbyid(relowner)::text, current_user::text, pg_has_role(relowner, 'usage') "
-        "from pg_class where oid = to_regclass($1::text)",
+        "from pg_catalog.pg_class where oid = to_regclass($1::text)",
         f'"{connection.schema}".job',
     )
     if not may:
@@ -123,14 +124,14 @@ def check_owner(connection: Connection) -> None:
 def current_version(connection: Connection) -> int:
     """Return the version of the connection's schema; 0 if it is missing or empty."""
     table = f'"{connection.schema}".migration'
-    if connection.execute("select to_regclass($1::text)", table) == [(None,)]:
+    if connection.ask("select to_regclass($1::text)", table) == [(None,)]:
         return 0
-    [(version,)] = connection.execute(f"select coalesce(max(version), 0) from {table}")  # noqa: S608 - Config checked the name
+    [(version,)] = connection.ask(f"select coalesce(max(version), 0) from {table}")  # noqa: S608 - Config checked the name
     return int(version)
 
 
 def _check_server(connection: Connection) -> None:
-    [(number,)] = connection.execute("select current_setting('server_version_num')::int")
+    [(number,)] = connection.ask("select current_setting('server_version_num')::int")
     if number < OLDEST_POSTGRES * 10_000:
         raise MigrationError(f"expected Postgres {OLDEST_POSTGRES} or later, the server is {number // 10_000}")
 
@@ -166,12 +167,12 @@ def _apply(connection: Connection, migration: Migration) -> bool:
         for line in _preamble(schema):
             connection.execute(line)
         # Whether the schema exists is asked first: `create schema if not exists` wants a right that its owner may not have.
-        if not connection.execute("select 1 from pg_catalog.pg_namespace where nspname = $1::text", schema):
+        if not connection.ask("select 1 from pg_catalog.pg_namespace where nspname = $1::text", schema):
             connection.execute(f'create schema "{schema}"')
-        connection.execute(db.in_schema(HOUSEKEEPING, schema))
+        connection.execute(in_schema(HOUSEKEEPING, schema))
         missing = current_version(connection) < migration.version
         if missing:
-            connection.execute(db.in_schema(migration.text, schema))
+            connection.execute(in_schema(migration.text, schema))
             connection.execute(_record(schema, migration))
         connection.execute("commit")
     except BaseException:
@@ -202,8 +203,8 @@ def _script_of(schema: str, migration: Migration) -> str:
     return (
         f"begin;\n{preamble};\n"
         f'create schema if not exists "{schema}";\n'
-        f"{db.in_schema(HOUSEKEEPING, schema)}\n"
+        f"{in_schema(HOUSEKEEPING, schema)}\n"
         f"{_record(schema, migration)};  -- fails, and with it all of this, if it has been applied\n\n"
-        f"{db.in_schema(migration.text, schema).strip()}\n\n"
+        f"{in_schema(migration.text, schema).strip()}\n\n"
         "commit;\n"
     )

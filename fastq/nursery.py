@@ -15,8 +15,9 @@ from pathlib import Path
 from setproctitle import setproctitle, setthreadtitle
 
 import fastq.process
-from fastq import app, db
+from fastq import app
 from fastq.environment import nursery_settings
+from fastq.statements import read_statements
 
 setproctitle("fastq: fork server")
 # The title is the kernel's name of the process, too. Before a fork Python (3.12 and later) counts this process's threads by
@@ -35,7 +36,7 @@ def ignore_stops() -> None:
 
 ignore_stops()
 fastq.process.die_with_parent()
-db.read_statements()
+read_statements()
 gc.disable()  # no holes in pages that will be shared
 with suppress(BaseException):
     target, app_dir = nursery_settings()

@@ -27,6 +27,7 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from fastq import db
+from fastq.statements import in_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,21 +77,21 @@ def drop_old_partitions(connection: Connection, keep_days: int, hold: Callable[[
 def pages_aside(connection: Connection) -> int | None:
     """Return how many pages are set aside, read or not; None if nothing is."""
     pages = "select pg_relation_size(to_regclass($1::text)) / current_setting('block_size')::bigint"
-    [(pages,)] = connection.execute(pages, f'"{connection.schema}".job_archive_rest')
+    [(pages,)] = connection.ask(pages, f'"{connection.schema}".job_archive_rest')
     return None if pages is None else int(pages)
 
 
 def rows_aside(connection: Connection, page: int) -> list[tuple[int, int]]:
     """Return the rows of a page that was set aside: their numbers on it, and their ids."""
     found = f"select (ctid::text::point)[1]::int, id from fastq.job_archive_rest where {_between((page, 0), (page + 1, 0))}"  # noqa: S608
-    return [(int(number), int(row)) for number, row in connection.execute(db.in_schema(found, connection.schema))]
+    return [(int(number), int(row)) for number, row in connection.ask(in_schema(found, connection.schema))]
 
 
 def bring_back(connection: Connection, keep_days: int, low: Place, high: Place, hold: Callable[[], None] = lambda: None) -> bool:
     """Move what was set aside between two places to its days; False, with nothing moved, if a lock did not come in time."""
     place, kept = _between(low, high), _kept(connection, keep_days)
     found = f"select distinct (finalized_at at time zone 'UTC')::date from fastq.job_archive_rest where {place} and {kept}"  # noqa: S608
-    days = connection.execute(db.in_schema(found, connection.schema))
+    days = connection.ask(in_schema(found, connection.schema))
     for name in sorted({name_of(day) for (day,) in days} - set(partitions(connection))):
         if not _ensure(connection, name, hold) and name not in partitions(connection):
             return False  # whoever holds the lock holds it for the next day too
@@ -99,7 +100,7 @@ def bring_back(connection: Connection, keep_days: int, low: Place, high: Place, 
         f"insert into fastq.job_archive select * from moved where {kept}"
     )
     with _transaction(connection, hold) as succeeded:
-        connection.execute(db.in_schema(moved, connection.schema))
+        connection.ask(in_schema(moved, connection.schema))
         succeeded.append("moved")
     return bool(succeeded)
 
@@ -109,10 +110,10 @@ def drop_aside(connection: Connection, keep_days: int, hold: Callable[[], None] 
     left = f"select exists (select from fastq.job_archive_rest where {_kept(connection, keep_days)})"  # noqa: S608
     gone = False
     with _transaction(connection, hold) as succeeded:
-        connection.execute(db.in_schema("lock table fastq.job_archive_rest in access exclusive mode", connection.schema))
-        [(kept,)] = connection.execute(db.in_schema(left, connection.schema))
+        connection.execute(in_schema("lock table fastq.job_archive_rest in access exclusive mode", connection.schema))
+        [(kept,)] = connection.ask(in_schema(left, connection.schema))
         if not kept:
-            connection.execute(db.in_schema("drop table fastq.job_archive_rest", connection.schema))
+            connection.execute(in_schema("drop table fastq.job_archive_rest", connection.schema))
             gone = True
         succeeded.append("looked")
     return gone if succeeded else None
@@ -145,7 +146,7 @@ def _each(connection: Connection, names: list[str], change: Callable[[str], bool
 def _size(connection: Connection, table: str) -> int:
     """Return the bytes of a table with all that belongs to it; 0 if there is none."""
     named = f'"{connection.schema}".{table}'
-    [(size,)] = connection.execute("select coalesce(pg_total_relation_size(to_regclass($1::text)), 0)", named)
+    [(size,)] = connection.ask("select coalesce(pg_total_relation_size(to_regclass($1::text)), 0)", named)
     return int(size)
 
 
@@ -161,19 +162,19 @@ def _set_default_aside(connection: Connection, hold: Callable[[], None]) -> None
                 f"alter table fastq.job_archive_default owner to {_owner(connection)}",
                 "alter table fastq.job_archive attach partition fastq.job_archive_default default",
             ):
-                connection.execute(db.in_schema(text, connection.schema))
+                connection.execute(in_schema(text, connection.schema))
 
 
 def _owner(connection: Connection) -> str:
     """Return whose the archive is: what we make for it must be his too, since another member of that role may lead next."""
-    owner = "select quote_ident(pg_get_userbyid(relowner)) from pg_class where oid = $1::text::regclass"
-    [(owner,)] = connection.execute(owner, f'"{connection.schema}".job_archive')
+    owner = "select quote_ident(pg_get_userbyid(relowner)) from pg_catalog.pg_class where oid = $1::text::regclass"
+    [(owner,)] = connection.ask(owner, f'"{connection.schema}".job_archive')
     return str(owner)
 
 
 def partitions(connection: Connection) -> list[str]:
     """Return the names of the archive's partitions that hold one day each, oldest first."""
-    rows = connection.execute(
+    rows = connection.ask(
         "select relname from pg_catalog.pg_inherits join pg_catalog.pg_class on pg_class.oid = inhrelid "
         "where inhparent = to_regclass($1::text)",
         f'"{connection.schema}".job_archive',
@@ -182,7 +183,7 @@ def partitions(connection: Connection) -> list[str]:
 
 
 def _today(connection: Connection) -> date:
-    [(today,)] = connection.execute("select (clock_timestamp() at time zone 'UTC')::date")
+    [(today,)] = connection.ask("select (clock_timestamp() at time zone 'UTC')::date")
     assert isinstance(today, date)
     return today
 
@@ -214,7 +215,7 @@ def _ensure(connection: Connection, name: str, hold: Callable[[], None]) -> bool
                 f"with moved as ({taken}) insert into fastq.{name} select * from moved",  # noqa: S608
                 f"alter table fastq.job_archive attach partition fastq.{name} for values from ({low}) to ({high})",
             ):
-                connection.execute(db.in_schema(text, connection.schema))
+                connection.execute(in_schema(text, connection.schema))
             succeeded.append(name)
     return bool(succeeded)
 
@@ -223,8 +224,8 @@ def _drop(connection: Connection, name: str, hold: Callable[[], None]) -> bool:
     """Detach and drop a partition; False if it is gone already or a lock did not come in time."""
     with _transaction(connection, hold) as succeeded:
         if name in partitions(connection):
-            connection.execute(db.in_schema(f"alter table fastq.job_archive detach partition fastq.{name}", connection.schema))
-            connection.execute(db.in_schema(f"drop table fastq.{name}", connection.schema))
+            connection.execute(in_schema(f"alter table fastq.job_archive detach partition fastq.{name}", connection.schema))
+            connection.execute(in_schema(f"drop table fastq.{name}", connection.schema))
             succeeded.append(name)
     return bool(succeeded)
 
@@ -236,6 +237,7 @@ def _transaction(connection: Connection, hold: Callable[[], None]) -> Iterator[l
     connection.execute("begin")
     try:
         connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
+        connection.execute("set local search_path = pg_catalog")  # a session that a pooler shares has its role's
         connection.execute(f"select pg_advisory_xact_lock({db.lock_key('partitions', connection.schema)})")
         hold()
         yield succeeded

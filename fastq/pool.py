@@ -21,13 +21,13 @@ from fastq.db import (
     CONNECT_TIMEOUT,
     ENCODING,
     ISO_DATES,
-    check_url,
     first_line,
     refused_encoding,
     undefined_schema,
     writes_odd_dates,
 )
 from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, MigrationError
+from fastq.urls import check_url
 
 Pool = psycopg_pool.ConnectionPool[psycopg.Connection[TupleRow]]
 AsyncPool = psycopg_pool.AsyncConnectionPool[psycopg.AsyncConnection[TupleRow]]

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from fastq.config import Config
     from fastq.db import Connection
 
-REFUSES = "unsupported startup parameter"
-"""How PgBouncer begins to say that it knows no `options`, or not the settings in them."""
-
 PROBED = ("search_path", "plan_cache_mode")
 """Pinned settings that show whether our options have arrived: a role has hardly both of these values by itself."""
 
@@ -41,7 +38,7 @@ def check(config: Config, url: str) -> None:
         if why := _unpinned(first) or _shared(first, second):
             raise _refusal(why)
     except DatabaseUnavailable as error:
-        if REFUSES in str(error):
+        if db.REFUSED_OPTIONS in str(error):
             raise _refusal(f"it answers '{error}'") from error
         raise
     finally:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from fastq import adapters, db
 from fastq.errors import DatabaseUnavailable, LeaseLost, OptionError
 from fastq.lease import boottime
+from fastq.statements import qualified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -177,14 +178,14 @@ class Singleton:
         self._check(item)
         if conn is None:
             return self._answer(self._session.run("once", *self.fence, item))
-        return self._answer(adapters.run(conn, db.statement("once", self._session.schema), (*self.fence, item)))
+        return self._answer(adapters.run(conn, qualified("once", self._session.schema), (*self.fence, item)))
 
     async def once_async(self, item: str, conn: object | None = None) -> bool:
         """Do as `once` does, in an event loop, on an asynchronous connection or session."""
         if conn is None:
             return await asyncio.to_thread(self.once, item)
         self._check(item)
-        return self._answer(await adapters.run_async(conn, db.statement("once", self._session.schema), (*self.fence, item)))
+        return self._answer(await adapters.run_async(conn, qualified("once", self._session.schema), (*self.fence, item)))
 
     def __repr__(self) -> str:
         """Show name and term."""

@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
 
-from fastq import db
 from fastq.board import Board
 from fastq.children import Nursery
 from fastq.environment import tell_nursery
@@ -36,6 +35,7 @@ from fastq.places import STOP_MARGIN, Places
 from fastq.process import desk_count, ring_size
 from fastq.registrar import Registrar
 from fastq.singletons import hinted
+from fastq.statements import read_statements
 from fastq.waker import Waker
 from fastq.watchdog import BEYOND_GRACE
 
@@ -84,7 +84,7 @@ class Supervisor:
         declared: Sequence[str] = (),
         kinds: Sequence[str] = (),
     ) -> None:
-        db.read_statements()
+        read_statements()
         self._config = config
         self._board = Board.make(list(config.concurrency.values()), desk_count(config), ring_size(config))
         tell_nursery(app, str(app_dir or ""))

@@ -19,7 +19,7 @@ LAYERS = (
     "errors config environment job retry retention",
     (
         "codec _codec_py _codec_c args args_json args_faults schedule periodic worker board claimed lane outcome "
-        "db events log stdout enqueue wake_limiter pool adapters forks django_jobs"
+        "db urls statements qualified events log stdout enqueue wake_limiter pool adapters forks django_jobs"
     ),
     (
         "client client_async producer feed portion oddities unanswered held forgotten executor loop watchdog completer "
@@ -35,7 +35,7 @@ UPWARD = {("worker", "singleton")}
 """Imports that go up, for types alone: a registry's decorator says what the functions are given that it takes."""
 
 DOORS = {  # what is imported -> who may
-    "psycopg": {"db", "pool"},
+    "psycopg": {"db", "pool", "urls"},
     "psycopg_pool": {"pool"},
     "fastq._fastq": {"_codec_c"},
     "signal": {"supervisor", "process", "nursery", "forks", "cli"},

@@ -26,6 +26,7 @@ from fastq.bench.load import left
 from fastq.board import Board
 from fastq.errors import FastqError
 from fastq.job import DEFAULT_QUEUE
+from fastq.statements import in_schema
 
 if TYPE_CHECKING:
     from fastq.bench.cost import Meter
@@ -48,7 +49,7 @@ class Floor(NamedTuple):
 def pump(connection: Connection, config: Config, jobs: int, meter: Meter) -> Floor:
     """Work the jobs that wait in the open queue."""
     shared = Board.make([1], 1, 1)
-    (first,) = connection.execute(db.in_schema("select min(seq) from fastq.job", config.schema))[0]
+    (first,) = connection.execute(in_schema("select min(seq) from fastq.job", config.schema))[0]
     shared.cursor(0)[board.FRONTIER.start] = first - 1
     with ExitStack() as running:
         programs = [

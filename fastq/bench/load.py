@@ -60,9 +60,16 @@ _COUNT = "select count(*) from fastq_bench.job"
 @contextmanager
 def fresh_schema(config: Config) -> Iterator[Connection]:
     """Give a connection to a new, migrated schema, and drop the schema at the end."""
-    connection = db.connect(config.database_url, role="bench", schema=SCHEMA, pinned=False, prepare=False)
+    connection = db.connect(
+        config.database_url,
+        role="bench",
+        schema=SCHEMA,
+        pinned=not config.poll_only,
+        pins=db.OPERATORS_SETTINGS,
+        prepare=False,
+    )
     try:
-        if not connection.execute(_LOCK)[0][0]:
+        if not connection.ask(_LOCK)[0][0]:
             raise FastqError("another fastq bench measures in this database; wait for its end, or give --database another one")
         connection.execute("set client_min_messages = warning")  # a drop tells of every table that goes with it
         connection.execute(_DROP)
@@ -80,7 +87,7 @@ def settle(connection: Connection, jobs: int) -> None:
     """Write as much WAL as a round of so many jobs will, so that its files can be used again."""
     for _ in range(_SETTLING):
         connection.execute(_EMPTY)
-        connection.execute(_FILL["id"], jobs)
+        connection.ask(_FILL["id"], jobs)
     connection.execute(_EMPTY)
 
 
@@ -89,7 +96,7 @@ def fill(connection: Connection, jobs: int, *, paused: bool, args: str = "id") -
     connection.execute(_EMPTY)
     _checkpoint(connection)
     if jobs:
-        connection.execute(_FILL[args], jobs)
+        connection.ask(_FILL[args], jobs)
     connection.execute(_VACUUM)
     if paused:
         admin.pause_queue(connection, DEFAULT_QUEUE)
@@ -112,4 +119,4 @@ def open_queue(connection: Connection) -> None:
 
 def left(connection: Connection) -> int:
     """Count the jobs that have not been completed."""
-    return int(connection.execute(_COUNT)[0][0])
+    return int(connection.ask(_COUNT)[0][0])

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastq import db
 from fastq.errors import DatabaseUnavailable, LeaseLost
 from fastq.events import emit
+from fastq.statements import in_schema
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -187,11 +188,11 @@ def connect(site: Site) -> Connection:
 
 
 def _rebuild(site: Site, name: str) -> str:
-    return db.in_schema(f"reindex index concurrently fastq.{name}", site.connection.schema)
+    return in_schema(f"reindex index concurrently fastq.{name}", site.connection.schema)
 
 
 def _drop(site: Site, name: str) -> str:
-    return db.in_schema(f'drop index concurrently if exists fastq."{name}"', site.connection.schema)
+    return in_schema(f'drop index concurrently if exists fastq."{name}"', site.connection.schema)
 
 
 def _done(statement: Future[list[tuple[object, ...]]]) -> bool:
@@ -204,6 +205,6 @@ def _done(statement: Future[list[tuple[object, ...]]]) -> bool:
 def _cancel(site: Site, connection: Connection) -> None:
     """Ask the server to end a session's statement; if it cannot be asked, cut the session's connection."""
     try:
-        site.connection.execute("select pg_cancel_backend($1::int)", connection.backend_pid)
+        site.connection.ask("select pg_cancel_backend($1::int)", connection.backend_pid)
     except (db.Error, DatabaseUnavailable):
         connection.cut()

@@ -43,7 +43,7 @@ def main(options: argparse.Namespace) -> int:
     }
     try:
         with found(config) as database:
-            connection = db.connect(database.url, role="version", schema=config.schema, pinned=False, prepare=False)
+            connection = db.operators_session(config, database.url, "version")
             try:
                 versions |= {"database": database.describe(connection), "connect": database.psql}
                 versions["schema"] = _schema(connection)

@@ -6,11 +6,11 @@
 -- index: job_archive_id (block ranges) of the one partition that the window's day has.
 -- locks: none; archive_prune looks again.
 with clock as (
-    select clock_timestamp() - $5::float8 * interval '1 day' as newest,
+    select clock_timestamp() - ($5::float8 * interval '1 day') as newest,
         coalesce($2::timestamptz, date_trunc('day', clock_timestamp() at time zone 'UTC') at time zone 'UTC'
-            - $3::float8 * interval '1 day') as low
+            - ($3::float8 * interval '1 day')) as low
 ), bounds as materialized (
-    select low, newest, least(newest, low + $4::float8 * interval '1 second',
+    select low, newest, least(newest, low + ($4::float8 * interval '1 second'),
         (date_trunc('day', low at time zone 'UTC') + interval '1 day') at time zone 'UTC') as high
     from clock
 ), old as (
@@ -19,7 +19,7 @@ with clock as (
     where finalized_at >= (select low from bounds) and finalized_at < (select high from bounds)
       and (queue = $6::text or ($6::text is null and queue <> all ($7::text[])))
       and state = any ($8::fastq.state[])
-      and id not in (select unnest($10::bigint[]))  -- hashed, as in job_due
+      and not id in (select unnest($10::bigint[]))  -- hashed, as in job_due
       and (coalesce(cardinality($1::text[]), 0) = 0 or queue = any ($1::text[]))
     limit $9::bigint
 )

@@ -3,10 +3,10 @@
 -- index: none: it reads the lock table.
 -- locks: none.
 select held.virtualtransaction
-from pg_locks as held
+from pg_catalog.pg_locks as held
 where held.locktype = 'relation' and held.relation = 'fastq.job'::regclass and held.mode = 'RowExclusiveLock'
-  and held.database = (select oid from pg_database where datname = current_database())
+  and held.database = (select oid from pg_catalog.pg_database where datname = current_database())
   and not exists (
-    select from pg_locks as own
+    select from pg_catalog.pg_locks as own
     where own.virtualtransaction = held.virtualtransaction and own.locktype = 'transactionid' and own.mode = 'ExclusiveLock'
   )

@@ -4,6 +4,6 @@
 -- index: pg_trigger_tgrelid_tgname_index.
 -- locks: none.
 select (select last_value from fastq.job_seq), exists (
-    select from pg_trigger
+    select from pg_catalog.pg_trigger
     where tgrelid = 'fastq.job'::regclass and not tgisinternal and tgenabled <> 'D' and tgtype & 7 = 7 -- row, before, insert
 )

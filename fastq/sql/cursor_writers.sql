@@ -5,11 +5,11 @@
 -- locks: none.
 select exists (
     select
-    from pg_locks as held
-    left join pg_locks as own on own.virtualtransaction = held.virtualtransaction
+    from pg_catalog.pg_locks as held
+    left join pg_catalog.pg_locks as own on own.virtualtransaction = held.virtualtransaction
         and own.locktype = 'transactionid' and own.mode = 'ExclusiveLock' and own.granted
     where held.locktype = 'relation' and held.relation = 'fastq.job'::regclass and held.mode = 'RowExclusiveLock'
-      and held.database = (select oid from pg_database where datname = current_database())
+      and held.database = (select oid from pg_catalog.pg_database where datname = current_database())
       and (held.virtualtransaction = any ($2::text[])
         or age(own.transactionid) > age(($1::bigint & 4294967295)::text::xid))
 )

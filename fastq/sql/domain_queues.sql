@@ -18,7 +18,7 @@ with held as (
     update fastq.lease
     set queues = worked.queues
     from worked
-    where exists (select from held) and lease.name = $1::text and lease.queues is distinct from worked.queues
+    where exists (select from held) and lease.name = $1::text and (lease.queues = worked.queues) is not true
     returning 1
 )
 select (select count(*) from held), worked.queues, (select count(*) from noted) from worked

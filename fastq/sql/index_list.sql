@@ -9,6 +9,6 @@ from pg_catalog.pg_class as of_jobs
 join pg_catalog.pg_namespace on pg_namespace.oid = of_jobs.relnamespace
 join pg_catalog.pg_index on pg_index.indrelid = of_jobs.oid
 join pg_catalog.pg_class as index on index.oid = pg_index.indexrelid
-left join fastq.chore on chore.lease = $2::text and chore.name = 'reindex ' || index.relname
+left join fastq.chore on chore.lease = $2::text and chore.name = ('reindex ' || index.relname)
 where pg_namespace.nspname = $1::text and of_jobs.relname = 'job'
 order by index.relname

@@ -17,12 +17,12 @@ with recursive every (queue) as (
     select queue from ours
     where exists (select from fastq.job where job.queue = ours.queue and scheduled_at <= statement_timestamp())
 ), due as (
-    -- not in (select ...), not <> all (...): $3 is hashed once, and not gone through for each job that is due.
+    -- in (select ...), not = any (...): $3 is hashed once, and not gone through for each job that is due.
     select pick.id, late.queue, pick.scheduled_at
     from late
     cross join lateral (
         select id, scheduled_at from fastq.job
-        where job.queue = late.queue and scheduled_at <= statement_timestamp() and id not in (select unnest($3::bigint[]))
+        where job.queue = late.queue and scheduled_at <= statement_timestamp() and not id in (select unnest($3::bigint[]))
         order by scheduled_at
         limit greatest($2::bigint / (select count(*) from late), 1)
     ) as pick

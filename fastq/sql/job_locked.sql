@@ -5,4 +5,4 @@
 with free as (
     select id from fastq.job where id = any ($1::bigint[]) for update skip locked
 )
-select id from fastq.job where id = any ($1::bigint[]) and id not in (select id from free)
+select id from fastq.job where id = any ($1::bigint[]) and not id in (select id from free)

@@ -3,4 +3,4 @@
 -- index: job_ready, one range per priority.
 -- locks: none.
 select id from fastq.job
-where queue = $1::text and priority between 1 and 4 and seq > $2::bigint and state = 'running' and claim = $3::bigint
+where queue = $1::text and priority >= 1 and priority <= 4 and seq > $2::bigint and state = 'running' and claim = $3::bigint

@@ -12,7 +12,7 @@ with lost as (
     where id = any ($1::bigint[]) and state = 'running' and claim >> 32 = $7::bigint
     union all
     select id from fastq.job
-    where queue = $4::text and priority between 1 and 4 and seq > $3::bigint and state = 'running' and claim = $2::bigint
+    where queue = $4::text and priority >= 1 and priority <= 4 and seq > $3::bigint and state = 'running' and claim = $2::bigint
 ), mine as (
     select job.id, job.id = any ($5::bigint[]) as executing,
         job.crashes as earlier, job.attempt >= job.max_attempts as last, job.cancel_requested as cancelled

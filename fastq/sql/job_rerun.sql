@@ -1,5 +1,5 @@
 -- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and no crashes.
--- called by: admin, client, client_async: retry. $1 ids, $2 channel. Says of each id what it was and what it became.
+-- called by: admin, client, client_async: retry. $1 ids, $2 channel. Says of each id what it was, as job_cancel does, and what it became.
 -- index: job_pkey; job_archive_id (block ranges).
 -- locks: the rows, in the order of their ids.
 with mine as (
@@ -8,7 +8,7 @@ with mine as (
     update fastq.job
     set state = 'available', seq = nextval('fastq.job_seq'), scheduled_at = null, waits_for = null
     from mine
-    where job.id = mine.id and mine.state in ('scheduled', 'retryable', 'waiting')
+    where job.id = mine.id and mine.state = any ('{scheduled,retryable,waiting}'::fastq.state[])
     returning job.id, queue
 ), taken as (
     delete from fastq.job_archive where id = any ($1::bigint[]) returning *
@@ -23,7 +23,7 @@ with mine as (
 ), woken as (
     select count(pg_notify($2::text, queue)) from (select queue from hurried union select queue from revived) as hint
 )
-select given.id, coalesce(mine.state, taken.state),
+select given.id, coalesce(mine.state, taken.state)::text,
     case when mine.state = 'running' then 'running' when coalesce(mine.id, revived.id) is not null then 'available' else 'missing' end
 from unnest($1::bigint[]) with ordinality as given (id, place)
 left join mine on mine.id = given.id

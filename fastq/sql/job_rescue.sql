@@ -16,8 +16,8 @@ with held as (
     from unnest($6::bigint[], $7::bigint[], $8::smallint[]) as given (id, claim, attempt)
     join fastq.job on job.id = given.id
     where exists (select from held) and job.state = 'running'
-      and job.claim is not distinct from given.claim and job.attempt = given.attempt
-      and not exists (select from fastq.process where process.id = job.claim >> 32 and process.expires_at >= clock_timestamp())
+      and coalesce(job.claim, 0) = coalesce(given.claim, 0) and job.attempt = given.attempt
+      and not exists (select from fastq.process where process.id = (job.claim >> 32) and process.expires_at >= clock_timestamp())
       and (coalesce(cardinality($4::text[]), 0) = 0 or job.queue = any ($4::text[]) or job.queue in (
           select unnest(string_to_array(process.queues, ',')) from fastq.process where process.domain = $5::text))
     for update of job skip locked
@@ -26,12 +26,12 @@ with held as (
     set state = 'available', seq = nextval('fastq.job_seq'), claim = null, errors = coalesce(job.errors, '[]')
         || jsonb_build_array($10::jsonb || jsonb_build_object('attempt', job.attempt, 'at', job.attempted_at))
     from mine
-    where job.id = mine.id and job.claim is not distinct from mine.claim and job.attempt = mine.attempt
+    where job.id = mine.id and coalesce(job.claim, 0) = coalesce(mine.claim, 0) and job.attempt = mine.attempt
       and not mine.ends and not mine.cancel_requested
     returning job.id, job.queue
 ), ended as (
     delete from fastq.job using mine
-    where job.id = mine.id and job.claim is not distinct from mine.claim and job.attempt = mine.attempt
+    where job.id = mine.id and coalesce(job.claim, 0) = coalesce(mine.claim, 0) and job.attempt = mine.attempt
       and (mine.ends or mine.cancel_requested)
     returning job.*
 ), archived as (

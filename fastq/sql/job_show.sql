@@ -6,7 +6,7 @@ select job.id, job.state, job.kind, job.queue, job.priority, job.attempt, job.ma
     job.scheduled_at, job.attempted_at, null::timestamptz, job.errors -> -1 ->> 'error', job.waits_for,
     job.args::text, null::text, job.errors, job.crashes, job.cancel_requested, process.host, process.pid
 from fastq.job
-left join fastq.process on process.id = job.claim >> 32
+left join fastq.process on process.id = (job.claim >> 32)
 where job.id = $1::bigint
 union all
 select id, state, kind, queue, priority, attempt, max_attempts, tags, created_at,

@@ -19,10 +19,10 @@ with recursive every (queue) as (
         union
         select unnest(string_to_array(process.queues, ',')) from fastq.process where process.domain = $2::text
     ) as given (queue)
-    where cardinality($1::text[]) > 0 and given.queue collate "C" >= $3::text
+    where cardinality($1::text[]) > 0 and given.queue collate pg_catalog."C" >= $3::text
 ), looked as materialized (
     select pick.*
-    from (select queue from ours order by queue collate "C") as ours
+    from (select queue from ours order by queue collate pg_catalog."C") as ours
     cross join lateral (
         select job.id, job.queue, job.priority, job.seq, job.state, job.claim, job.attempt, job.attempted_at
         from fastq.job
@@ -36,10 +36,10 @@ with recursive every (queue) as (
 ), stranded as (
     select looked.id, looked.claim, looked.attempt
     from looked
-    left join fastq.process on process.id = looked.claim >> 32
+    left join fastq.process on process.id = (looked.claim >> 32)
     where looked.state = 'running'
       and (looked.claim is null or (process.expires_at < clock_timestamp() and process.id = any ($8::bigint[]))
-          or (process.id is null and looked.attempted_at < clock_timestamp() - make_interval(secs => $7::float8)))
+          or (process.id is null and looked.attempted_at < (clock_timestamp() - make_interval(secs => $7::float8))))
 ), last as (
     select queue, priority, seq from looked order by queue desc, priority desc, seq desc limit 1
 )

@@ -20,7 +20,7 @@ with held as (
 ), free as materialized (
     select lease.name, isfinite(lease.expires_at) as stamped
     from fastq.lease join looked on looked.name = lease.name cross join bound
-    where split_part(lease.name, ':', 1) in ('user', 'singleton', 'leader')
+    where split_part(lease.name, ':', 1) = any ('{user,singleton,leader}'::text[])
       and ((lease.holder = '' and lease.expires_at = '-infinity')
         or (isfinite(lease.expires_at) and lease.expires_at < bound.at and lease.term < (extract(epoch from bound.at) * 1e6)::bigint))
     for update of lease skip locked

@@ -15,7 +15,7 @@ with held as (
 ), gone as (
     delete from fastq.once using looked
     where once.name = looked.name and once.item = looked.item
-      and looked.at < clock_timestamp() - $7::float8 * interval '1 day' and once.at = looked.at
+      and looked.at < (clock_timestamp() - ($7::float8 * interval '1 day')) and once.at = looked.at
     returning 1
 ), last as (
     select name, item from looked order by name desc, item desc limit 1

@@ -22,7 +22,7 @@ with clock as materialized (
 ), soon as (
     select extract(epoch from min(case
         when ticks and next_tick > clock.now then next_tick - clock.now
-        when not ticks and next_tick <= clock.now and defined_at > clock.now - interval '1 minute' then interval '0.2 s'
+        when not ticks and next_tick <= clock.now and defined_at > (clock.now - interval '1 minute') then interval '0.2 s'
     end))::float8 as seconds, count(*) as known
     from ours, clock
 )

@@ -9,7 +9,7 @@ select coalesce(array_agg(process.id) filter (where process.expires_at < clock.n
     extract(epoch from clock.now)::float8,
     extract(epoch from pg_postmaster_start_time())::float8,
     coalesce(max(process.expires_at) filter (where process.supervisor = $1::text)
-        < clock.now + make_interval(secs => $2::float8 / 2), false)
+        < (clock.now + make_interval(secs => $2::float8 / 2)), false)
 from (select clock_timestamp() as now) as clock
 left join fastq.process on true
 group by clock.now

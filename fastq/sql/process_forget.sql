@@ -8,7 +8,7 @@ with held as (
     for key share
 ), gone as (
     delete from fastq.process
-    where exists (select from held) and expires_at < clock_timestamp() - make_interval(secs => $4::float8)
+    where exists (select from held) and expires_at < (clock_timestamp() - make_interval(secs => $4::float8))
     returning 1
 )
 select (select count(*) from held), (select count(*) from gone)

@@ -10,7 +10,7 @@ with held as (
 ), silent as (
     select name from fastq.queue
     where exists (select from held)
-      and paused_at is null and created_at < clock_timestamp() - make_interval(secs => $4::float8)
+      and paused_at is null and created_at < (clock_timestamp() - make_interval(secs => $4::float8))
       and not exists (select from fastq.job where job.queue = queue.name and seq is not null)
       and not exists (select from fastq.job where job.queue = queue.name and scheduled_at is not null)
       and not exists (select from fastq.job where job.queue = queue.name and waits_for = 'worker')

@@ -22,7 +22,7 @@ with recursive ready (name) as (
     from fastq.process
     where expires_at > clock_timestamp()
       and pid::text <> split_part(supervisor, ':', 2)  -- the number that a supervisor holds ready for its next child
-      and cardinality(kinds) is distinct from 0  -- an app of singletons alone works no jobs
+      and coalesce(cardinality(kinds) <> 0, true)  -- an app of singletons alone works no jobs
     group by 1
 ), known (name) as (
     select name from ready where name is not null

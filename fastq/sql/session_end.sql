@@ -8,7 +8,7 @@ select count(*) filter (where ended), count(*) filter (where not ended)
 from (
     select pg_terminate_backend(pid, $2::bigint) as ended
     from (
-        select pid from pg_stat_activity
+        select pid from pg_catalog.pg_stat_activity
         where pid = any ($1::integer[]) and application_name like 'fastq%'
         offset 0 -- the planner may call a function of the condition before the rest of it, and this one must come last
     ) as ours

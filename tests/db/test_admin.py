@@ -3,6 +3,7 @@
 import json
 import threading
 
+import psycopg
 import pytest
 
 from fastq import admin
@@ -11,6 +12,7 @@ from fastq.errors import MigrationError, OptionError
 from fastq.job import State
 from tests.db.jobs import CHANNEL, add, archived, claim, claimed_ids, count, living
 from tests.helpers import wait_for
+from tests.pgbouncer import pgbouncer
 
 
 @pytest.fixture
@@ -297,6 +299,32 @@ def test_the_archive_is_read_by_its_index(connection, operator):
     plan = operator.execute("explain " + statement("job_show").replace("$1::bigint", str(ids[-1])))
 
     assert "job_archive_default_id_finalized_at_idx" in str(plan)
+
+
+def test_an_operators_session_has_a_search_path_and_a_time_limit_of_its_own(database):
+    operator = admin.connect(Config(statement_timeout=2.0), database)
+    [settings] = operator.execute("select current_setting('search_path'), current_setting('statement_timeout')")
+    operator.close()
+
+    assert settings == ("pg_catalog", "1800ms")
+
+
+def test_an_operator_gets_through_a_pooler_that_takes_no_options(database, tmp_path):
+    with pgbouncer(database, tmp_path) as through:
+        operator = admin.connect(Config(), through)
+        assert admin.list_queues(operator) == []
+        operator.close()
+
+
+def test_a_list_that_takes_too_long_says_how_far_it_came(connection, database):
+    (newest,) = add(connection)
+    operator = admin.connect(Config(statement_timeout=0.5), database)
+    with psycopg.connect(database) as other:
+        other.execute("lock table fastq.job_archive in access exclusive mode")
+        held_up = admin.list_jobs(operator)
+    operator.close()
+
+    assert (held_up.jobs, held_up.searched_to, held_up.complete) == ([], newest, False)
 
 
 def test_connect_tells_what_to_do_about_a_schema_that_is_not_there(database):

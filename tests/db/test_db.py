@@ -9,9 +9,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq import AsyncClient, Client, Config, Kind, connecting, db, term
+from fastq import AsyncClient, Client, Config, Kind, connecting, db, statements, term
 from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.migrate import migrate
+from fastq.urls import check_url
 from tests.db import jobs
 from tests.helpers import Stopwatch, descriptors_left, drop_database, execute, url_of
 from tests.pgbouncer import pgbouncer
@@ -89,7 +90,7 @@ def test_a_database_of_another_encoding_is_refused_with_what_to_do(latin_databas
 @pytest.mark.parametrize("url", ["postgresql://u:se%zzcret@h/x", "host=h password='se cret", "host=h password=abc se%cret"])
 def test_a_url_that_cannot_be_read_is_told_without_its_password(url):
     with pytest.raises(ConfigError, match="expected postgresql://USER@HOST/NAME") as refused:
-        db.check_url(url)
+        check_url(url)
 
     assert "cret" not in str(refused.value)
     assert refused.value.__cause__ is None
@@ -106,7 +107,7 @@ def test_a_url_that_cannot_be_read_is_told_without_its_password(url):
 )
 def test_a_url_of_something_else_is_told_what_is_wrong_with_it(url, why):
     with pytest.raises(ConfigError) as refused:
-        db.check_url(url)
+        check_url(url)
 
     assert str(refused.value).endswith(why)
     assert "secret" not in str(refused.value)
@@ -253,8 +254,8 @@ def test_a_session_may_idle_whatever_the_databases_limit_is(database):
 
 
 def test_statements_that_were_read_need_no_file_any_more():
-    db.read_statements()
+    statements.read_statements()
 
     with descriptors_left(0):
-        assert db.statement("snapshot", "elsewhere").startswith("select")
-        assert '"elsewhere".job' in db.statement("job_claim", "elsewhere")
+        assert statements.statement("snapshot", "elsewhere").startswith("select")
+        assert '"elsewhere".job' in statements.statement("job_claim", "elsewhere")

@@ -1,0 +1,39 @@
+"""What a database's URL must be, and what of it is not for everybody to see.
+
+Called before a connection is opened, and where a message is shown, in whatever thread that is. It knows URLs and connection
+strings as libpq reads them, and deliberately opens nothing.
+"""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
+
+from fastq.errors import ConfigError
+
+
+def check_url(url: str) -> None:
+    """Refuse what libpq cannot read, before anybody tries to connect and tries again."""
+    try:
+        host = str(conninfo_to_dict(url).get("host") or "")
+    except (psycopg.Error, UnicodeError) as error:
+        scheme, _, driver = url.partition("://")[0].partition("+")
+        if driver and scheme in ("postgresql", "postgres"):
+            why = f"leave '+{driver}' out, which is SQLAlchemy's"
+        elif (why := str(error).strip().partition("\n")[0]).startswith('missing "="'):
+            why = "this begins with no postgresql:// and has no '='"
+        else:
+            why = why.split('"', maxsplit=1)[0].rstrip(": ")  # what libpq quotes may be a part of the password
+    else:
+        if "@" not in host[1:]:  # an abstract socket begins with one
+            return
+        why = "write an '@' in the user or the password as %40"  # what follows it would be looked up, and told, as the host
+    raise ConfigError(f"the database's URL: expected postgresql://USER@HOST/NAME, or name=value pairs; {why}")
+
+
+def options_of(url: str) -> str:
+    """Return the options that libpq would send, from the URL or else from PGOPTIONS: it takes one set of them, not two."""
+    known = [*pq.Conninfo.get_defaults(), *pq.Conninfo.parse(url.encode())]
+    given = [option.val for option in known if option.keyword == b"options" and option.val is not None]
+    return given[-1].decode() if given else ""

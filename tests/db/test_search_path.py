@@ -1,0 +1,263 @@
+"""Who may create in a schema of the victim's search path has nothing run with the victim's rights.
+
+A stranger who may create in `public` (everybody may, up to Postgres 14) makes functions and operators there that fit our
+statements better than Postgres' own, and so are found although `pg_catalog` is searched first. Each counts its calls. Then
+everything is called that runs in a session of the user's. That no statement leaves such a gap is test_qualified's to show.
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
+
+import fastq
+from fastq import (
+    Args,
+    AsyncClient,
+    Client,
+    Enqueue,
+    Every,
+    Lease,
+    Registry,
+    admin,
+    admin_leaders,
+    admin_periodic,
+    partitions,
+    periodic_store,
+    statements,
+)
+from fastq.config import Config
+from fastq.elector import Trust
+from fastq.lease import Fence, boottime
+from fastq.migrate import check, check_owner, migrate
+from fastq.singleton import Notice, Session, Singleton
+from tests.db.jobs import session
+from tests.db.test_adapters import dialect, django_connection
+from tests.helpers import create_database, drop_database, execute
+
+FILES = sorted((Path(fastq.__file__).parent / "sql").glob("*.sql"))
+NAMES = {name for file in FILES for name in re.findall(r"(?<![\w.])([a-z_0-9]+)\(", statements.statement(file.stem))}
+SYNTAX = {"coalesce", "extract", "greatest", "least", "any", "array"}
+SIGNS = ["=", "<>", "<", ">", "<=", ">=", "+", "-", "*", "/", "||", "->", "->>", ">>", "<<", "|", "&", "~~", "^"]
+TYPES = [
+    *("bigint", "integer", "smallint", "boolean", "text", "json", "jsonb", "interval", "timestamptz", "float8", "numeric"),
+    *("fastq.state", "fastq.kind", "fastq.queue_name", "fastq.priority", "fastq.max_attempts"),
+    *("bigint[]", "text[]", "fastq.state[]"),
+]
+
+PLANT = """
+do $$
+declare name text; sort text; other text; answer text;
+    body text := 'begin perform pg_catalog.nextval(''public.calls''); return null; end';
+begin
+    foreach sort in array :types loop
+        foreach name in array :names loop
+            select case when name = 'unnest' then rtrim(sort, '[]')
+                        when typtype = 'p' then sort else format_type(pg_type.oid, null) end
+            into answer from pg_proc join pg_type on pg_type.oid = prorettype where proname = name limit 1;
+            execute format('create function public.%I(%s) returns %s language plpgsql as %L', name, sort, answer, body);
+            execute format('create function public.%I(text, %s) returns %s language plpgsql as %L', name, sort, answer, body);
+        end loop;
+        foreach other in array :types loop
+            execute format('create function public.hit(%s, %s) returns boolean language plpgsql as %L', sort, other, body);
+            foreach name in array :signs loop
+                execute format('create operator public.%s (leftarg = %s, rightarg = %s, function = hit)', name, sort, other);
+            end loop;
+        end loop;
+    end loop;
+end $$
+"""
+"""An operator answers with a boolean, and a function with what Postgres' own of that name does, if that is one type."""
+
+
+@dataclass
+class SortArgs(Args, kind="sort"):
+    strings: list[str]
+
+
+@pytest.fixture(scope="module")
+def planted(server, migrated_template):
+    """Give the name of a migrated database in which a stranger has planted what the statements might find."""
+    name, stranger = f"{migrated_template}_planted", f"{migrated_template}_stranger"
+    url = create_database(server, name, migrated_template)
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(f"create role {stranger}")
+        owner.execute(f"grant usage, create on schema public to {stranger}; grant usage on schema fastq to public")
+        owner.execute("create sequence public.calls; grant usage on sequence public.calls to public")
+        text = PLANT
+        for given, values in (("types", TYPES), ("names", sorted(NAMES - SYNTAX)), ("signs", SIGNS)):
+            text = text.replace(f":{given}", "array[" + ", ".join(f"'{value}'" for value in values) + "]")
+        owner.execute(f"set role {stranger}")
+        owner.execute(text)
+    yield name
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(f"drop owned by {stranger} cascade; drop role {stranger}")
+    drop_database(server, name)
+
+
+@pytest.fixture
+def trap(server, planted):
+    """Give the URL of a copy of it."""
+    yield create_database(server, f"{planted}_copy", planted)
+    drop_database(server, f"{planted}_copy")
+
+
+@pytest.fixture
+def victim(trap):
+    """Give the URL of a copy of it; at the end, nothing that was planted has been called."""
+    yield trap
+    assert not called(trap), "what a stranger planted was run by the victim"
+
+
+def called(url):
+    return execute(url, "select is_called from public.calls") == [(True,)]
+
+
+def use(client, conn=None):
+    job = client.enqueue(SortArgs(["a"]), tags=["plain"], conn=conn)
+    client.enqueue(SortArgs(["b"]), delay=60, conn=conn)
+    client.enqueue_many([SortArgs(["c"]), Enqueue(SortArgs(["d"]), delay=60, tags=["plain"])], conn=conn)
+    client.enqueue_copy([SortArgs(["e"])], delay=60, conn=conn)
+    client.enqueue_copy([SortArgs(["f"])], conn=conn)
+    assert client.cancel(job, conn=conn)
+    assert client.retry(job, conn=conn)
+    assert client.cancel(job + 1, conn=conn)
+    assert client.retry(job + 2, conn=conn)
+
+
+async def use_async(client, conn=None):
+    job = await client.enqueue(SortArgs(["a"]), tags=["plain"], conn=conn)
+    await client.enqueue(SortArgs(["b"]), delay=60, conn=conn)
+    await client.enqueue_many([SortArgs(["c"]), Enqueue(SortArgs(["d"]), delay=60, tags=["plain"])], conn=conn)
+    await client.enqueue_copy([SortArgs(["e"])], delay=60, conn=conn)
+    await client.enqueue_copy([SortArgs(["f"])], conn=conn)
+    assert await client.cancel(job, conn=conn)
+    assert await client.retry(job, conn=conn)
+    assert await client.cancel(job + 1, conn=conn)
+    assert await client.retry(job + 2, conn=conn)
+
+
+@pytest.mark.parametrize("name", ["job_rerun", "job_cancel", "job_delete"])
+def test_what_was_planted_is_found_by_a_statement_that_is_not_qualified(name, trap):
+    given = ([1],) if name == "job_delete" else ([1], "fastq")
+    with psycopg.connect(trap, autocommit=True, cursor_factory=psycopg.RawCursor) as connection:
+        connection.execute(statements.statement(name), given)
+
+    assert called(trap)
+
+
+def test_a_client_runs_nothing_of_a_strangers(victim):
+    with Client(victim) as client:
+        use(client)
+        assert client.get(1).kind == "sort"
+
+    async def again():
+        async with AsyncClient(victim) as client:
+            await use_async(client)
+            assert (await client.get(1)).kind == "sort"
+
+    asyncio.run(again())
+
+
+def test_nothing_of_a_strangers_runs_on_a_connection_of_psycopgs(victim):
+    with Client(victim) as client, psycopg.connect(victim) as connection:
+        use(client, connection)
+
+    async def again():
+        async with await psycopg.AsyncConnection.connect(victim) as connection:
+            await use_async(AsyncClient(victim), connection)
+
+    asyncio.run(again())
+
+
+def test_nothing_of_a_strangers_runs_on_a_connection_of_sqlalchemys(victim):
+    engine = sqlalchemy.create_engine(dialect(victim, "psycopg"))
+    with Client(victim) as client, engine.begin() as connection:
+        use(client, connection)
+    engine.dispose()
+
+    async def again():
+        engine = sqlalchemy_asyncio.create_async_engine(dialect(victim, "asyncpg"))
+        async with engine.begin() as connection:
+            await use_async(AsyncClient(victim), connection)
+        await engine.dispose()
+
+    asyncio.run(again())
+
+
+def test_nothing_of_a_strangers_runs_on_a_connection_of_djangos(victim):
+    with Client(victim) as client, django_connection(victim) as (connection, commit, _):
+        use(client, connection)
+        commit()
+
+
+def test_nothing_of_a_strangers_runs_on_a_connection_of_asyncpgs(victim):
+    async def run():
+        connection = await asyncpg.connect(victim)
+        async with connection.transaction():
+            await use_async(AsyncClient(victim), connection)
+        await connection.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("poll_only", [False, True])
+def test_an_operator_runs_nothing_of_a_strangers(poll_only, victim):
+    with Client(victim) as client:
+        jobs = client.enqueue_many([SortArgs(["a"]), SortArgs(["b"]), Enqueue(SortArgs(["c"]), delay=60)])
+    operator = admin.connect(Config(poll_only=poll_only), victim)
+    lead = Lease("report", url=victim)
+    assert lead.try_acquire()
+
+    admin.list_jobs(operator, states=[], kind="sort", queue="default", tag="plain")
+    assert admin.show_job(operator, jobs[0]) is not None
+    admin.cancel_jobs(operator, jobs)
+    admin.retry_jobs(operator, jobs)
+    admin.delete_jobs(operator, jobs)
+    admin.pause_queue(operator, "default")
+    admin.list_queues(operator)
+    admin.resume_queue(operator, "default")
+    admin_leaders.list_leases(operator)
+    admin_leaders.list_chores(operator)
+    assert admin_leaders.resign(operator, "user:report") is not None
+    registry = Registry()
+    registry.periodic("daily", Every(3600), SortArgs(["a"]))
+    periodic_store.define(operator, registry)
+    admin_periodic.list_periodic(operator)
+    admin_periodic.pause_periodic(operator, "daily")
+    admin_periodic.resume_periodic(operator, "daily")
+    admin_periodic.run_periodic(operator, "daily")
+    admin_periodic.delete_periodic(operator, "daily")
+    check(operator)
+    check_owner(operator)
+    lead.close()
+    operator.close()
+
+
+def test_a_lease_and_a_singletons_guard_run_nothing_of_a_strangers(victim):
+    with psycopg.connect(victim, autocommit=True) as connection:
+        lease = Lease("report", conn=connection, ttl=60.0)
+        assert lease.try_acquire()
+        assert lease.renew()
+        own = Session(Config(poll_only=True), victim)
+        singleton = Singleton("report", Fence(*lease.fence), Notice(Trust(boottime() + 60.0)), own)
+        assert [singleton.once("a"), singleton.once("a", connection), singleton.once("b", connection)] == [True, False, True]
+        assert lease.release()
+        own.close()
+
+
+def test_whoever_migrates_and_makes_partitions_runs_nothing_of_a_strangers(victim):
+    migrate(victim, "elsewhere")
+    connection = session(victim, pinned=False, prepare=False)
+
+    assert partitions.ensure_partitions(connection, 2)
+    execute(victim, "insert into fastq.job_archive_default select from fastq.job_archive")
+    assert partitions.pages_aside(connection) is None
+    assert partitions.drop_old_partitions(connection, -2)
+    connection.close()
