@@ -5,7 +5,7 @@ with the terms before and after it, so what an old one still does, or wakes up t
 new one, and the fence makes its statements do nothing.
 
 Starting is one thing: all tracks connect, all chores start and all threads do, or everything is torn down and begun anew, three
-times with growing pauses; then the lease is given up so that another supervisor may try.
+times with pauses between them; when the third has failed the lease is given up at once, so that another supervisor may try.
 
 Invariants:
 - No chore is run when the lease's trust is over; what one that runs already writes is fenced.
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from fastq.elector import Trust
     from fastq.lease import Fence
 
-BACKOFF = (1.0, 2.0, 4.0)
-"""Seconds after each failed attempt to start; after the last one the lease is given up. River's figures."""
+BACKOFF = (1.0, 2.0)
+"""Seconds between two attempts to start: River's figures. Behind the last attempt there is none: nobody's work would be done."""
 
 FAILED_PAUSE = 5.0
 """Seconds until a chore that failed is tried again: a guess; the failure is in the log and in `fastq leader`."""
@@ -281,8 +281,8 @@ class Term:
 
     def _start(self) -> None:
         """Start everything, or nothing; after the last attempt give the lease up."""
-        for attempt, pause in enumerate(BACKOFF, start=1):
-            if self._ending.wait(0.0):
+        for attempt, pause in enumerate((0.0, *BACKOFF), start=1):
+            if self._ending.wait(pause):
                 return
             tracks = self._starting = []
             try:
@@ -293,8 +293,6 @@ class Term:
                 for track in tracks:
                     track.abandon()
                 emit("term.not_started", level=logging.WARNING, lease=self.fence.name, attempt=attempt, error=_said(error))
-                if self._ending.wait(pause):
-                    return
                 continue
             self._tracks = tuple(tracks)
             for track in tracks:

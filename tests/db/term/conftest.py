@@ -42,7 +42,7 @@ def make(config, connection):
 @pytest.fixture
 def hasty(monkeypatch):
     """Make the pauses between attempts to start short."""
-    monkeypatch.setattr(term, "BACKOFF", (0.05, 0.1, 0.2))
+    monkeypatch.setattr(term, "BACKOFF", (0.05, 0.1))
 
 
 @pytest.fixture

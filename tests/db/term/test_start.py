@@ -16,7 +16,7 @@ from tests.proxy import Proxy
 
 @pytest.mark.slow
 @pytest.mark.lease("L38")
-def test_starting_is_tried_three_times_with_pauses_of_one_two_and_four_seconds(make):
+def test_a_start_is_tried_three_times_one_and_two_seconds_apart_and_then_given_up_at_once(make):
     tried = []
 
     def cannot():
@@ -28,7 +28,7 @@ def test_starting_is_tried_three_times_with_pauses_of_one_two_and_four_seconds(m
     wait_for(lambda: one.ended, 20.0)
     tried.append(time.monotonic())
 
-    assert [round(later - earlier) for earlier, later in itertools.pairwise(tried)] == [1, 2, 4]
+    assert [round(later - earlier) for earlier, later in itertools.pairwise(tried)] == [1, 2, 0]
     assert one.given_up == [one.fence]
 
 
@@ -75,7 +75,7 @@ def test_after_three_attempts_the_lease_is_given_up_for_another_and_nothing_is_l
     wait_for(lambda: one.ended)
 
     assert len(made) == 3
-    assert time.monotonic() - began >= 0.35
+    assert time.monotonic() - began >= 0.15
     assert one.given_up == [one.fence]
     told = [event for event in events if event.name == "term.not_started"]
     assert [event.fields["attempt"] for event in told] == [1, 2, 3]
@@ -142,7 +142,7 @@ def test_a_term_one_of_whose_threads_could_not_start_is_whole_when_it_can(make, 
 
 @pytest.mark.lease("L38")
 def test_the_pauses_between_attempts_are_kept_although_trust_is_prolonged_bit_by_bit(make, monkeypatch):
-    monkeypatch.setattr(term, "BACKOFF", (0.6, 0.0))
+    monkeypatch.setattr(term, "BACKOFF", (0.6,))
     tried, ended = [], threading.Event()
     trust = Trust(boottime() + 0.1)
 
@@ -204,14 +204,14 @@ def test_if_nobody_can_start_nobody_is_busy_with_it(stand, hasty):
     stand(cannot)
     time.sleep(3.0)  # what is counted is how often in that time
 
-    # Each term tries three times in 0.35 s, and who has resigned rests for 2 s.
+    # Each term tries three times in 0.15 s, and who has resigned rests for 2 s.
     assert 6 <= len(attempts) <= 15
 
 
 @pytest.mark.lease("L40")
 @pytest.mark.parametrize("reason", ["lost", "stop", "resign"])
 def test_a_term_that_ends_between_two_attempts_tries_no_more_and_gives_nothing_up(make, reason, monkeypatch):
-    monkeypatch.setattr(term, "BACKOFF", (30.0, 30.0, 30.0))
+    monkeypatch.setattr(term, "BACKOFF", (30.0, 30.0))
     tried = threading.Event()
 
     def make_chores():
@@ -231,7 +231,7 @@ def test_a_term_that_ends_between_two_attempts_tries_no_more_and_gives_nothing_u
 
 @pytest.mark.lease("L40")
 def test_leadership_lost_between_two_attempts_does_not_cost_the_new_leader_anything(stand, connection, monkeypatch):
-    monkeypatch.setattr(term, "BACKOFF", (0.8, 0.0))
+    monkeypatch.setattr(term, "BACKOFF", (0.8,))
     tried = threading.Event()
 
     def cannot():
