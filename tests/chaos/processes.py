@@ -42,6 +42,11 @@ class Host:
         )
 
     @property
+    def pid(self) -> int:
+        """Return the pid of the supervisor."""
+        return self._supervisor.pid
+
+    @property
     def alive(self) -> bool:
         """Tell whether the supervisor runs; one that gave up will start nobody again."""
         return self._supervisor.poll() is None
