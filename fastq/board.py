@@ -9,6 +9,7 @@ each worker process maps it. Everything is a 64-bit integer, written whole, so a
         kill after           monotonic time by which its watchdog must have ticked again (0: it does not matter)
         ticked               monotonic time of its watchdog's last tick
         left                 whether its exit code is its own: a job may end its process with any
+        stands               under which name it stands for the leases of singletons, to release them after its death
         unanswered claim     its number, queue and lowest seq of the claim under way: it may still commit
         one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none)
         and mode             and the timeout of that job
@@ -74,7 +75,8 @@ TICKED = 6  # monotonic ns of the watchdog's last tick (0: the process is not th
 SESSIONS = range(7, 11)  # backend pids, by who connects: producer, completer, what hands back at the end; and the next
 CUT_SESSION = SESSIONS[3]  # that the producer sent the unanswered claim on, when it has another (0: none)
 LEFT = 11  # 1: the exit code that follows is the process's own, and not that of a job which ended it; by its main thread
-DESK_WORDS = 16  # with four to spare
+STANDS = 12  # the random part of the identity under which it stands for leases of singletons (0: it does not); as LEFT
+DESK_WORDS = 16  # with three to spare
 
 # Words of a lane, before its slots and its ring; by the producer.
 HEAD = 0  # how many ids have ever been put into the ring
@@ -155,8 +157,12 @@ class Board:
 
     def executing(self) -> int:
         """Count the jobs that the processes of this host execute."""
-        places = ((desk, queue) for desk in range(self._processes) for queue in range(len(self.concurrency)))
-        return sum(word > 0 for place in places for mode in range(MODES) for word in self.lane(*place, mode).slots)
+        return sum(self.executing_at(desk) for desk in range(self._processes))
+
+    def executing_at(self, process: int) -> int:
+        """Count the jobs that one process executes."""
+        lanes = (self.lane(process, queue, mode) for queue in range(len(self.concurrency)) for mode in range(MODES))
+        return sum(word > 0 for lane in lanes for word in lane.slots)
 
     def overdue(self, process: int, now: int, spare: int) -> bool:
         """Tell whether a process has not ticked for longer than a job that it executes may take, and `spare` ns more.
@@ -170,6 +176,11 @@ class Board:
         limits = [limit for lane in lanes for word, limit in zip(lane.slots, lane.limits, strict=True) if word > 0]
         seen = bool(limits) and 0 < desk[KILL_AFTER] < now
         return seen or any(limit and now > desk[TICKED] + limit + spare for limit in limits)
+
+    def silent(self, process: int, now: int, limit: int) -> bool:
+        """Tell whether a process that stands for singletons has not ticked for longer than `limit` ns."""
+        desk = self.desk(process)
+        return bool(desk[STANDS] and desk[PROCESS]) and now - desk[TICKED] > limit
 
     def clear(self, process: int) -> None:
         """Wipe a desk for the next process that sits at it."""

@@ -67,6 +67,7 @@ class Child:
         self.desk = seat.desk
         self.started_at = time.monotonic()
         self.left_at: float | None = None  # monotonic time at which it was first seen away from its desk; the supervisor's
+        self.silent_since: float | None = None  # monotonic time at which it was told to give its place up; the supervisor's
         self.kill_at: float | None = None  # monotonic time; written by the supervisor when it has told this one alone to stop
         self.killed_because = ""  # written by the supervisor
         self._process = process
@@ -116,7 +117,7 @@ class Child:
         self.tell(line)
 
     def order(self, word: str) -> None:
-        """Tell it to `stop` or to `kill` itself; if there is no room now, `remind` does. The main thread alone calls these."""
+        """Tell it to `stop`, `recycle` or `kill` itself; without room now, `remind` does. The main thread alone calls these."""
         self._order = word
         self.remind()
 

@@ -82,7 +82,17 @@ os.register_at_fork(after_in_child=_identities.clear)  # an ancestor may have ha
 def identity() -> str:
     """Return host:pid:random of this process: made when first asked for, another one after a fork or a restart."""
     pid = os.getpid()
-    return _identities.get(pid) or _identities.setdefault(pid, f"{socket.gethostname()[:60]}:{pid}:{secrets.token_hex(4)}")
+    return _identities.get(pid) or _identities.setdefault(pid, identity_of(pid, secrets.randbits(32)))
+
+
+def identity_of(pid: int, number: int) -> str:
+    """Return what a process of this host calls itself that has drawn this number."""
+    return f"{socket.gethostname()[:60]}:{pid}:{number:08x}"
+
+
+def number_of(identity: str) -> int:
+    """Return the number that was drawn for an identity."""
+    return int(identity.rpartition(":")[2], 16)
 
 
 class Fence(NamedTuple):

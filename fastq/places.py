@@ -6,8 +6,9 @@ A child that dies: its jobs go to the recovery at once (milliseconds, not a time
 takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.
 
 A child that recycles leaves its desk and keeps its other jobs, which may take hours: its successor starts at once, at the place's
-second desk. Should that one recycle too, the first is told to stop, since a place has two desks: so a host never has more than
-twice its processes, and is never without one that claims for longer than a stop takes.
+second desk. So does that of a child which stands for singletons and was silent for longer than their leases last; it recycles
+when it comes round. Should the successor recycle too, the first is told to stop, since a place has two desks: so a host never has
+more than twice its processes, and is never without one that claims for longer than a stop takes.
 
 An exit code is believed only with what the child noted on its desk: a job may end its process with any code.
 """
@@ -121,7 +122,7 @@ class Places:
             if child.number in self._registrar.lost and child.kill_at is None:
                 self._let_go(child, now)
             desk = self._board.desk(child.desk)
-            if not desk[board.TICKED] or desk[board.PROCESS]:
+            if not desk[board.TICKED] or (desk[board.PROCESS] and child.silent_since is None):
                 continue  # it has not come to its desk yet, or has not left it
             child.left_at = child.left_at or now
             before = self._leaving.get(child.place)

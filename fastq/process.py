@@ -7,8 +7,9 @@ Ends:
     stop         stop claiming; hand back what has not started; let running jobs and singletons end until
                  FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write what has completed; exit 0
     kill         hand everything back at once, exit within a second
-    recycle      a thread had to be given up: leave the desk, so that the supervisor seats a successor beside us soon, and
-                 stop as above, but wait for the other jobs however long they have, unless told to stop; exit RECYCLED
+    recycle      a thread had to be given up (or we were silent for so long that a successor has been seated): leave the desk, so
+                 that the supervisor seats one beside us, and stop as above, but wait for the other jobs however long they have,
+                 unless told to stop; exit RECYCLED
     alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
                  or the next supervisor gives our jobs back, and nothing of ours may run beside theirs.
 
@@ -43,6 +44,7 @@ from fastq.events import emit
 from fastq.executor import Executor
 from fastq.feed import Feed
 from fastq.lane import Lane, Outbox, Room
+from fastq.lease import identity, number_of
 from fastq.loop import Loop
 from fastq.portion import Portion
 from fastq.producer import Producer
@@ -176,12 +178,14 @@ class Process:
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
         self.watchdog = Watchdog(self.executors, self.loop, self.outbox, config.timeout_grace)
         self.singletons = Singletons(config, seat.url, registry.singletons if seat.place == 0 else {})
+        self.desk[board.STANDS] = number_of(identity()) if registry.singletons and seat.place == 0 else 0
         self._failed = threading.Event()
         self._stop_read, self._stop_write = os.pipe()
         self._poller = select.poll()
         for fd in (seat.control_fd, self._stop_read):
             self._poller.register(fd, select.POLLIN)
         self._pending = b""  # of a line that has not come whole
+        self._replaced = False  # the supervisor has seated another process in our place
         self._end_by: float | None = None  # monotonic time until which running jobs may end; set when told to stop
 
     def run(self) -> int:
@@ -212,7 +216,7 @@ class Process:
             self._tick()
             if self._failed.is_set():
                 return BROKEN
-            if stuck := self.watchdog.given_up + self.singletons.stuck:
+            if (stuck := self.watchdog.given_up + self.singletons.stuck) or self._replaced:
                 emit("process.recycles", level=logging.WARNING, number=self.seat.number, threads=stuck)
                 self.desk[board.PROCESS] = 0  # nobody's desk: the supervisor seats a successor
                 return self._stop(RECYCLED)
@@ -242,9 +246,11 @@ class Process:
                 self._obey(*line.decode().split())
 
     def _obey(self, word: str, *given: str) -> None:
-        """Do what a line of the supervisor says: `lease NAME`, `cancel ID ...`."""
+        """Do what a line of the supervisor says: `lease NAME`, `recycle`, `cancel ID ...`."""
         if word == "lease":
             self.singletons.hint(*given)
+        elif word == "recycle":
+            self._replaced = True
         else:
             self.watchdog.cancel({int(number) for number in given})
 

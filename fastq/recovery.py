@@ -6,7 +6,8 @@ before the next:
     1. its ids are read from the board, with what was executing, and its unanswered claim: before somebody else sits at its desk
     2. its database sessions are ended, and awaited: a claim or completion on its way is now committed, or never will be
     3. one statement gives the jobs back, and charges an attempt only to those that were executing
-    4. the registrar is told, which removes the process's row
+    4. the leases of its singletons are released, so that they run elsewhere, or here again, at once
+    5. the registrar is told, which removes the process's row
 Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it. What was locked
 when a try had waited for it is left to the leader's rescue, which comes by again: the other jobs do not wait for it.
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastq import board, db
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit, tell_ended
+from fastq.lease import identity_of
 from fastq.outcome import error_json
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Dead(NamedTuple):
     after: int  # below every seq of that claim
     queue: str  # of that claim
     sessions: list[int]  # pids of its backends
+    holder: str  # as which it held leases of singletons; '': it did not
     held_up: bool = False  # a recovery waited for a lock in vain
 
 
@@ -93,6 +96,7 @@ class Recovery:
             after=shown[board.CLAIM_AFTER],
             queue=list(self._config.concurrency)[shown[board.CLAIM_QUEUE]],
             sessions=[shown[at] for at in board.SESSIONS if shown[at]],
+            holder=identity_of(pid, shown[board.STANDS]) if shown[board.STANDS] else "",
         )
         self._dead.append(dead)
         self._wakeup.set()
@@ -173,6 +177,8 @@ class Recovery:
             self._config.channel,
             error_json(f"the process {dead.pid} that executed the job died ({dead.cause})"),
         )
+        if dead.holder:
+            connection.run("lease_release_all", dead.holder, self._config.channel)
         self._ended(dead.number)
         tell_ended(fates)
         if again or ended:

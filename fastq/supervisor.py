@@ -177,7 +177,7 @@ class Supervisor:
         self._places.succeed()
 
     def _kill_overdue(self, now: float) -> None:
-        """Kill who has not ended in time, and who cannot because a job of it holds the interpreter lock."""
+        """Kill who has not ended in time, and who cannot because something of it holds the interpreter lock."""
         if self._kill_at is not None and now >= self._kill_at:
             for child in self._places.everybody():
                 self._kill(child, "did not stop in time")
@@ -191,6 +191,26 @@ class Supervisor:
             elif child.kill_at is not None and now >= child.kill_at:
                 self._kill(child, "did not stop in time")
                 child.kill_at = now + KILL_TIMEOUT
+
+        if now > self._patient_until and not self._stopping:
+            self._replace_silent(now)
+
+    def _replace_silent(self, now: float) -> None:
+        """See to it that a process of this host stands for the singletons: one that cannot even tick has lost their leases.
+
+        It may be a singleton that holds the interpreter lock, or a job that may, or somebody has stopped it. Without a job
+        nothing is lost by killing it, and a function whose lease is over must not go on. Jobs keep the time that they have.
+        """
+        config = self._config
+        limit = int((config.lease_ttl + config.timeout_grace + BEYOND_GRACE) * 1e9)
+        for child in self._places.working():
+            if self._board.silent(child.desk, int(now * 1e9), limit):
+                if not self._board.executing_at(child.desk):
+                    self._kill(child, "it gave no sign for longer than the leases of its singletons last")
+                elif child.silent_since is None:
+                    emit("process.silent", level=logging.WARNING, pid=child.pid, after=round(limit / 1e9, 1))
+                    child.silent_since = now
+                    child.order("recycle")
 
     def _kill(self, child: Child, reason: str) -> None:
         emit("process.killed", level=logging.WARNING, pid=child.pid, reason=reason)

@@ -3,14 +3,16 @@
 In the witness's lines a singleton's name stands for the queue and its term for the job.
 """
 
+import ctypes
 import os
 import signal
 import time
+from pathlib import Path
 
 from fastq import Registry
 from fastq.errors import LeaseLost
 from fastq.singleton import Singleton
-from tests.process.jobs import WITNESS
+from tests.process.jobs import WITNESS, PatientWorker
 
 registry = Registry()
 
@@ -66,4 +68,18 @@ def fork(singleton: Singleton) -> None:
     tell(singleton, "child ended" if ended[0] else "child lives")
     if not ended[0]:
         os.kill(child, signal.SIGKILL)
+    singleton.wait(60)
+
+
+registry_that_holds = Registry()
+registry_that_holds.register(PatientWorker)
+
+
+@registry_that_holds.singleton("holding")
+def hold(singleton: Singleton) -> None:
+    tell(singleton, "start")
+    if not (Path(os.environ["WITNESS"]).with_name("held")).exists():
+        Path(os.environ["WITNESS"]).with_name("held").touch()
+        tell(singleton, "holds")
+        ctypes.PyDLL(None).sleep(60)  # with the interpreter lock
     singleton.wait(60)

@@ -184,3 +184,54 @@ def test_what_a_singleton_forks_ends_with_the_function(supervise, jobs):
 
     assert [line.what for line in jobs.wait_until_told("child ended")] == ["child ended"]
     assert supervisor.stop()[0] == 0
+
+
+def hold(supervise, **settings):
+    return supervise(
+        "tests.process.singletons:registry_that_holds", lease_ttl=TTL, timeout_grace=0.3, shutdown_timeout=1, **settings
+    )
+
+
+def test_a_singleton_that_holds_the_interpreter_lock_for_longer_than_its_lease_costs_its_process(supervise, jobs):
+    supervisor = hold(supervise, ready=False)
+    first = wait_for_lines(jobs, "holds", name="holding")[0]
+
+    second = wait_for_lines(jobs, "start", 2, "holding")[1]
+
+    assert second.pid != first.pid
+    supervisor.wait_until_it_says("process.killed")
+    assert "it gave no sign for longer than the leases of its singletons last" in supervisor.said
+    assert supervisor.stop()[0] == 0
+
+
+def test_a_singleton_that_holds_the_lock_beside_a_job_runs_in_another_process_and_the_job_keeps_its_time(supervise, jobs):
+    (jobs.witness.parent / "held").touch()
+    supervisor = hold(supervise)
+    first = wait_for_lines(jobs, "start", name="holding")[0]
+    id_ = jobs.add("patient", seconds=2, max_attempts=1)
+    jobs.wait_until_told("start", id_)
+
+    os.kill(first.pid, signal.SIGSTOP)  # nobody outside can tell it from a call in C
+    second = wait_for_lines(jobs, "start", 2, "holding")[1]
+    supervisor.wait_until_it_says(f"process.silent pid={first.pid}")
+    assert process_exists(first.pid)
+    assert jobs.fate(id_).state == "running"
+    os.kill(first.pid, signal.SIGCONT)
+
+    assert second.pid != first.pid
+    assert jobs.wait_for(id_, "completed").attempt == 1
+    wait_for(lambda: not process_exists(first.pid), 10, "the end of the first process")
+    assert "process.died" not in supervisor.said
+    assert supervisor.stop()[0] == 0
+
+
+def test_the_singletons_of_a_process_that_died_run_again_at_once_however_long_their_leases_are(supervise, jobs):
+    supervisor = start(supervise, lease_ttl=600)
+    first = wait_for_lines(jobs, "start")[0]
+
+    os.kill(first.pid, signal.SIGKILL)
+    second = wait_for_lines(jobs, "start", 2)[1]
+
+    assert second.id > first.id
+    assert second.pid in supervisor.workers
+    assert alone(jobs)
