@@ -62,7 +62,7 @@ class MigrationError(FastqError):
 
 
 class DatabaseUnavailable(FastqError):
-    """Postgres could not be reached, or the connection was lost and did not come back in time."""
+    """Postgres could not be reached, the connection was lost, or the server refused for want of a resource: it may pass later."""
 
 
 class LeaseError(FastqError):

@@ -75,9 +75,9 @@ def migrate(url: str, schema: str = "fastq", dry_run: bool = False) -> list[str]
         if dry_run:
             return [migration.name for migration in pending]
         return [migration.name for migration in pending if _apply_patiently(connection, migration)]
-    except db.Lost as error:
-        raise DatabaseUnavailable(f"the connection was lost while migrating ({db.first_line(error)}); try again") from error
     except db.Error as error:
+        if not connection.usable:
+            raise DatabaseUnavailable(f"the connection was lost while migrating ({db.first_line(error)}); try again") from error
         raise MigrationError(f"schema '{schema}' could not be migrated: {db.first_line(error)}") from error
     finally:
         connection.close()

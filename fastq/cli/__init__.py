@@ -66,6 +66,9 @@ exit codes: 0 done, 1 failed, 2 usage or setting, 3 no database or not migrated,
 """
 
 HINT = "is the server running? --database or FASTQ_DATABASE_URL names it; without both an embedded Postgres is used"
+UNANSWERED = ("Is the server running", "timeout expired", "failed to resolve host", "closed the connection unexpectedly")
+"""What libpq and psycopg say of a server that nobody has heard; they have no codes for it."""
+
 RIGHTS = "fastq migrate and fastq run take the owner of the schema, other commands a role with less: docs/postgres.md, Roles"
 
 
@@ -173,8 +176,8 @@ def _unknown(name: str) -> int:
 def _failed(error: FastqError) -> int:
     """Tell an error, without a password that it may quote, and choose the exit code."""
     note(f"fastq: {masked(str(error))}")
-    if isinstance(error, DatabaseUnavailable) and error.__cause__ is not None and "FATAL:" not in str(error):
-        note(f"fastq: {HINT}")  # nobody has answered; a server that refuses us says itself what for
+    if isinstance(error, DatabaseUnavailable) and any(sign in str(error.__cause__) for sign in UNANSWERED):
+        note(f"fastq: {HINT}")  # a server that refuses us, or a URL that cannot be followed, says itself what for
     if isinstance(error, DatabaseUnavailable | MigrationError):
         return NO_DATABASE
     usage = (ConfigError, LeaseError, OptionError, RegistryError, UnknownKind, ValueError)

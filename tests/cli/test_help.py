@@ -7,6 +7,7 @@ from psycopg.conninfo import make_conninfo
 
 from fastq.cli import COMMANDS
 from fastq.config import Config, variable_of
+from tests.helpers import execute
 
 PROGRAMS = [name for name in COMMANDS if name not in ("help", "bench")]
 
@@ -129,6 +130,34 @@ def test_a_server_that_refuses_us_is_not_asked_after(fastq, database):
     assert told.returncode == 3
     assert 'database "nowhere" does not exist' in told.stderr
     assert "is the server running?" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"port": "99999"}, 'invalid port number: "99999"'),
+        ({"sslmode": "bogus"}, 'invalid sslmode value: "bogus"'),
+    ],
+)
+def test_a_url_that_cannot_be_followed_is_not_called_a_server_that_does_not_run(fastq, options, said):
+    told = fastq("jobs", "list", "--database", make_conninfo("postgresql://me@127.0.0.1/jobs", **options))
+
+    assert told.returncode == 3
+    assert said in told.stderr
+    assert "is the server running?" not in told.stderr
+
+
+FULL = """create function full_disk() returns trigger language plpgsql as
+$$ begin raise exception 'no space left on device' using errcode = 'disk_full'; end $$"""
+
+
+def test_a_full_disk_is_not_called_a_server_that_does_not_run(fastq, database):
+    execute(database, FULL)
+    execute(database, "create trigger full_disk before insert on fastq.job execute function full_disk()")
+
+    told = fastq("enqueue", "note", '{"text": ""}', "--database", database)
+
+    assert (told.returncode, told.stderr) == (3, "fastq: no space left on device\n")
 
 
 @pytest.mark.parametrize(

@@ -167,3 +167,15 @@ def test_a_schema_of_an_older_or_newer_version_is_refused_with_the_remedy(databa
 def test_a_database_that_is_not_there_is_said_to_be_unavailable():
     with pytest.raises(DatabaseUnavailable):
         migrate("postgresql://nobody@127.0.0.1:1/nowhere")
+
+
+def test_a_full_disk_while_migrating_is_not_called_a_lost_connection(empty_database):
+    execute(
+        empty_database,
+        "create function full_disk() returns event_trigger language plpgsql as "
+        "$$ begin raise exception 'no space left on device' using errcode = 'disk_full'; end $$",
+    )
+    execute(empty_database, "create event trigger full_disk on ddl_command_start execute function full_disk()")
+
+    with pytest.raises(MigrationError, match="schema 'fastq' could not be migrated: no space left on device"):
+        migrate(empty_database)
