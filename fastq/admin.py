@@ -106,7 +106,7 @@ class QueueRow:
     name: str
     paused_at: datetime | None
     available: int
-    running: int
+    claimed: int  # in state running: they execute, or wait in their process for an executor; the table does not tell which
     scheduled: int
     retryable: int
     waiting: int

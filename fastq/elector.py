@@ -41,6 +41,9 @@ PAUSE = 0.1
 
 LONGEST_PAUSE = 1.0
 
+ASKED = "it was asked to (fastq leader resign)"
+"""Why a lease is given up whose row asks for it."""
+
 HINT_REST = 0.05
 """Seconds between looks that hints cause: whoever may send notifications can cause twenty statements a second, not more. They
 come after a random part of it, so that fifty candidates do not come at one moment."""
@@ -102,7 +105,7 @@ class Elector:
         self._wakeup = threading.Event()
         self._stopping = False
         self._hinted: set[str] = set()  # names to look at; added to by others, emptied by the thread, under the lock
-        self._unwanted: set[Fence] = set()  # terms that cannot do their work; the same
+        self._unwanted: dict[Fence, str] = {}  # terms that cannot do their work, and why; the same
         self._releasing: list[tuple[Fence, int]] = []  # leases to release, with the number of attempts; the thread's own
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"fastq {role}", daemon=True)
@@ -117,10 +120,10 @@ class Elector:
             self._hinted.add(name)
         self._wakeup.set()
 
-    def resign(self, fence: Fence) -> None:
-        """Give a lease up, if it is still held in this term."""
+    def resign(self, fence: Fence, why: str) -> None:
+        """Give a lease up, if it is still held in this term; `why` goes into the log."""
         with self._lock:
-            self._unwanted.add(fence)
+            self._unwanted[fence] = why
         self._wakeup.set()
 
     def stop(self) -> None:
@@ -170,14 +173,14 @@ class Elector:
     def _take_hints(self) -> None:
         with self._lock:
             hinted, unwanted = self._hinted, self._unwanted
-            self._hinted, self._unwanted = set(), set()
+            self._hinted, self._unwanted = set(), {}
         now = boottime()
         for candidacy in self._candidacies:
             if candidacy.name in hinted and now >= candidacy.rests_until and candidacy.due > now + HINT_REST:
                 soon = now + HINT_REST * random.uniform(0.0, 1.0)  # noqa: S311 - no secret
                 candidacy.due = min(candidacy.due, max(soon, candidacy.looked_at + HINT_REST))
             if candidacy.fence in unwanted and candidacy.trust.holds():  # else it is lost, and who lost it need not rest
-                self._resign(candidacy)
+                self._resign(candidacy, unwanted[candidacy.fence])
 
     def _end_distrusted(self) -> None:
         for candidacy in self._held():
@@ -218,7 +221,7 @@ class Elector:
             if candidacy.leave is not None and candidacy.fence is not None:
                 candidacy.leave(candidacy.fence)
             else:
-                self._resign(candidacy)
+                self._resign(candidacy, ASKED)
 
     def _try(self, candidacy: Candidacy) -> None:
         connection, name, holder = self._session(db.CONNECT_TIMEOUT), candidacy.name, lease.identity()
@@ -244,10 +247,10 @@ class Elector:
         candidacy.due = boottime()
         return fence
 
-    def _resign(self, candidacy: Candidacy) -> None:
+    def _resign(self, candidacy: Candidacy, why: str) -> None:
         """Give a lease up and leave it to others for a while."""
         fence = self._end(candidacy, "resign")
-        emit("lease.resigned", lease=fence.name, term=fence.term)
+        emit("lease.resigned", lease=fence.name, term=fence.term, reason=why)
         candidacy.due = candidacy.rests_until = boottime() + candidacy.rest
         self._releasing.append((fence, 0))
 

@@ -141,13 +141,7 @@ def _settled(job: Job[Any], value: object, error: BaseException | None, leaving:
                 emit("output.dropped", level=logging.WARNING, id=job.id, kind=job.kind, reason=problem)
             return result
     told, trace = outcome.told(error), outcome.trace_of(error)
-    emit(
-        "job.failed",
-        level=logging.WARNING,
-        id=job.id,
-        kind=job.kind,
-        attempt=job.attempt,
-        error=told,
-        traceback=outcome.capped(trace),
-    )
-    return outcome.failed(job, told, trace=trace, cause=error)
+    failed = outcome.failed(job, told, trace=trace, cause=error)
+    fields = outcome.attempt_of(job, failed)
+    emit("job.failed", level=logging.WARNING, id=job.id, kind=job.kind, **fields, error=told, traceback=outcome.capped(trace))
+    return failed

@@ -1,8 +1,9 @@
 """Tell of jobs that came otherwise than their worker expects, seldom enough to be read.
 
-The producer's own, called for each claim. An unknown kind: no worker here knows it, and its jobs are put off. Unheard attempts:
-a worker states `max_attempts`, and yet its jobs come with the default, because the program that enqueued them imports their args
-alone; one that must not run twice would run 25 times. Only the first job of a claim is looked at: such an app does it always.
+The producer's own, called for each claim. An unknown kind: no worker here knows it, and its jobs are put off. Attempts that
+differ: a worker states `max_attempts`, and yet its jobs come with the default, because the program that enqueued them imports
+their args alone; one that must not run twice would run 25 times. Only the first job of a claim is looked at: such an app does it
+always.
 
 It changes nothing about the jobs, and talks to no database.
 """
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 TOLD_EVERY = 60.0
 """Seconds between two reports of the same: a guess at how often a person wants to read that it goes on."""
 
+UNHEARD = "who enqueues it does not import its worker: write max_attempts where its args are declared"
+"""What to do about a job that has the default of attempts though its worker states another number."""
+
 
 class Oddities:
     """What has been told, and when."""
@@ -37,8 +41,9 @@ class Oddities:
     def look_at(self, job: Job[Any]) -> None:
         """Tell if a job has the default of attempts where its worker states another number."""
         stated, has = job.batch.worker.max_attempts, job.max_attempts
-        if has == DEFAULT_MAX_ATTEMPTS and stated not in (None, has) and self._due("attempts.unheard", job.kind):
-            emit("attempts.unheard", level=logging.WARNING, kind=job.kind, id=job.id, worker=stated, job=has)
+        if has == DEFAULT_MAX_ATTEMPTS and stated not in (None, has) and self._due("max_attempts.differs", job.kind):
+            fields = {"kind": job.kind, "id": job.id, "worker": stated, "job": has, "hint": UNHEARD}
+            emit("max_attempts.differs", level=logging.WARNING, **fields)
 
     def _due(self, name: str, kind: str) -> bool:
         now = time.monotonic()

@@ -135,6 +135,12 @@ def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException
     return Failed(error_json(message, trace + problem), delay)
 
 
+def attempt_of(job: Job[Any], result: Failed) -> dict[str, object]:
+    """Return what an event tells of a failed attempt: which of how many it was, and in how many seconds the next one comes."""
+    again_in = None if result.delay is None else round(result.delay, 1)
+    return {"attempt": job.attempt, "max_attempts": job.max_attempts, "again_in": again_in}
+
+
 def _delay_of(worker: Worker[Any], attempt: int, cause: BaseException) -> tuple[float, str]:
     """Return the seconds that the worker wants to wait, or the default and what is wrong with its answer."""
     try:

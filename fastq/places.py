@@ -43,6 +43,9 @@ LINGER = 1.0
 """Seconds that a process that recycles gets to end by itself before the one that leaves before it is told to stop: without other
 jobs it takes milliseconds, and theirs may have hours to go."""
 
+TOLD = 10
+"""Ids in the line that tells of a death: a guess at what a person follows up."""
+
 KILLED = -9
 """The exit code of who was ended by SIGKILL."""
 
@@ -145,7 +148,7 @@ class Places:
         leaving = self._leaving.get(child.place) is child
         del (self._leaving if leaving else self._children)[child.place]
         cause = child.killed_because or (f"signal {-code}" if code < 0 else f"exit code {code}")
-        self._registrar.recover(child.number, child.desk, pid, cause)
+        executing = self._registrar.recover(child.number, child.desk, pid, cause)
         desk = self._board.desk(child.desk)
         in_order = bool(desk[board.LEFT]) and code in (0, RECYCLED)
         if code == BOOT_FAILED and not desk[board.TICKED]:
@@ -154,7 +157,14 @@ class Places:
             return None if in_order else f"a worker process ended in disorder ({cause})"
         lived = time.monotonic() - child.started_at
         if not in_order:
-            emit("process.died", level=logging.WARNING, pid=pid, code=code, lived=round(lived, 1), hint=_hint(child, desk, code))
+            fields = {
+                "pid": pid,
+                "code": code,
+                "lived": round(lived, 1),
+                "executing": len(executing),
+                "jobs": executing[:TOLD] or None,
+            }
+            emit("process.died", level=logging.WARNING, **fields, hint=_hint(child, desk, code))
         if not leaving:  # else a successor sits there, or is about to
             young = lived < YOUNG and not desk[board.ENDED]  # who has completed a job was killed by it, not by its start
             self._respawn_at[child.place] = time.monotonic() + self._pause(child.place, code, young=young and not in_order)

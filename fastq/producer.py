@@ -31,7 +31,7 @@ from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.forgotten import Forgotten
 from fastq.oddities import Oddities
-from fastq.outcome import Release, failed
+from fastq.outcome import Release, attempt_of, failed
 from fastq.unanswered import Unanswered
 
 if TYPE_CHECKING:
@@ -261,8 +261,8 @@ class Producer:
         for job in bad:
             error: Any = job.outcome
             error.position = None  # its row in our claim; to whoever reads this the job's id says which
-            emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, error=error)
-            job.outcome = failed(job, f"ArgsError: {error}")
+            job.outcome = result = failed(job, f"ArgsError: {error}")
+            emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, **attempt_of(job, result), error=error)
         for job in unknown:
             self._oddities.unknown(job, UNKNOWN_DELAY)
             job.outcome = Release(UNKNOWN_DELAY)

@@ -76,8 +76,11 @@ class Recovery:
         """Begin."""
         self._thread.start()
 
-    def add(self, number: int, desk: int, pid: int, cause: str) -> None:
-        """Give back what a dead child held: read the board now, before somebody else sits down there; write soon."""
+    def add(self, number: int, desk: int, pid: int, cause: str) -> list[int]:
+        """Give back what a dead child held: read the board now, before somebody else sits down there; write soon.
+
+        Return the ids of the jobs that it was executing.
+        """
         claimed: list[int] = []
         executing: set[int] = set()
         for queue in range(len(self._board.concurrency)):
@@ -100,6 +103,7 @@ class Recovery:
         )
         self._dead.append(dead)
         self._wakeup.set()
+        return dead.executing
 
     def stop(self) -> None:
         """End after all recoveries."""

@@ -96,11 +96,11 @@ class Registrar:
             self._pids[number] = pid
         self._wakeup.set()
 
-    def recover(self, number: int, desk: int, pid: int, cause: str) -> None:
-        """Beat no more for a child that has died, and have given back what it held."""
+    def recover(self, number: int, desk: int, pid: int, cause: str) -> list[int]:
+        """Beat no more for a child that has died, and have given back what it held; return the ids that it was executing."""
         with self._lock:
             self._pids.pop(number, None)
-        self._recovery.add(number, desk, pid, cause)
+        return self._recovery.add(number, desk, pid, cause)
 
     def _recovered(self, number: int) -> None:
         """Note that a dead child's row can go; the recovery's thread does."""

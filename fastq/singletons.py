@@ -30,7 +30,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fastq import forks, outcome
-from fastq.elector import REST, Candidacy, Elector
+from fastq.elector import ASKED, REST, Candidacy, Elector
 from fastq.errors import LeaseLost
 from fastq.events import emit
 from fastq.lease import boottime
@@ -119,7 +119,7 @@ class Runner:
             if not refused:
                 self._held = Held(Singleton(self._name, fence, notice, self.session), notice)
         if refused:
-            self._resign(fence)
+            self._resign(fence, "an earlier run of it goes on here" if self.stuck else "its process stops")
         self._wakeup.set()
 
     def leave(self, fence: Fence) -> None:
@@ -162,7 +162,7 @@ class Runner:
             self.stuck, self.candidacy.rest = True, WITHDRAWN
             newer = self._held
         if newer is not None and newer is not held:
-            self._resign(newer.handle.fence)
+            self._resign(newer.handle.fence, "an earlier run of it goes on here")
 
     def _throw(self, held: Held) -> None:
         """Set off an exception in the function, if it still runs; as watchdog.py does, and for the same reasons."""
@@ -191,7 +191,7 @@ class Runner:
                     if self._held is held:
                         self._held = None
                 if held.notice.reason in IN_ORDER:
-                    self._resign(held.handle.fence)
+                    self._resign(held.handle.fence, "its process stops" if held.notice.reason == "stop" else ASKED)
 
     def _serve(self, held: Held) -> None:
         """Call the function until its term ends."""
@@ -219,7 +219,7 @@ class Runner:
             doubled = FIRST_REST if lasted >= LONGEST_REST else self._rest * 2
             self._rest = self.candidacy.rest = min(max(doubled, FIRST_REST), LONGEST_REST)
             held.notice.give("failed")
-            self._resign(held.handle.fence)
+            self._resign(held.handle.fence, "it raised")
 
     def _run(self, held: Held) -> BaseException | None:
         """Call the function once; return what it raised. What is thrown into it can land on either side of its end."""
@@ -271,9 +271,9 @@ class Runner:
             pass
         self._aimed, self._thrown = None, False
 
-    def _resign(self, fence: Fence) -> None:
+    def _resign(self, fence: Fence, why: str) -> None:
         if self.elector is not None:
-            self.elector.resign(fence)
+            self.elector.resign(fence, why)
 
 
 class Singletons:

@@ -253,8 +253,7 @@ class Supervisor:
         if self._stopping:
             return
         self._stopping = True
-        running = self._board.executing()
-        emit("supervisor.stops", running=running, timeout=self._config.shutdown_timeout, reason=self._failure)
+        emit("supervisor.stops", executing=self._board.executing(), timeout=self._config.shutdown_timeout, reason=self._failure)
         self._places.close()
         self._stop_children("stop")
         self._kill_at = time.monotonic() + self._config.shutdown_timeout + STOP_MARGIN

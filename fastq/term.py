@@ -243,7 +243,7 @@ class Term:
         fence: Fence,
         trust: Trust,
         make_chores: Callable[[], Sequence[Sequence[Chore]]],
-        give_up: Callable[[Fence], None],
+        give_up: Callable[[Fence, str], None],
     ) -> None:
         self._config = config
         self._url = url
@@ -251,7 +251,7 @@ class Term:
         self._give_up = give_up
         self._tracks: tuple[Track, ...] = ()  # replaced as a whole by the starting thread
         self._starting: list[Track] = []  # the same tracks while they start; added to by that thread, for the watchdog
-        self._ending = Ending(trust, lambda: give_up(fence))
+        self._ending = Ending(trust, lambda: give_up(fence, "a statement of it came too late"))
         self.fence = fence
         self._thread = threading.Thread(target=self._start, name=f"fastq {fence.name}", daemon=True)
 
@@ -300,7 +300,7 @@ class Term:
             emit("term.started", level=logging.DEBUG, lease=self.fence.name, term=self.fence.term, attempt=attempt)
             return
         self._ending.set("resign")
-        self._give_up(self.fence)
+        self._give_up(self.fence, "its chores could not start")
 
     def _prepare(self, tracks: list[Track]) -> None:
         """Connect all tracks and start all chores."""

@@ -179,19 +179,13 @@ class Watchdog:
         slot = watched.slot
         if not _abandon(slot, job, settling=watched.settling):
             return
-        emit(
-            "job.given_up",
-            level=logging.WARNING,
-            id=job.id,
-            kind=job.kind,
-            attempt=job.attempt,
-            timeout=timeout,
-            grace=self._grace,
-        )
         told = f"and did not end within {self._grace:g} s of being told to"
         if watched.settling:
             told = "to tell what it came to (retry_delay, an error's text, a subscriber), and is not interrupted there"
-        self._tell_for(slot, job, outcome.failed(job, f"JobTimeout: took longer than {timeout:g} s {told}"))
+        failed = outcome.failed(job, f"JobTimeout: took longer than {timeout:g} s {told}")
+        fields = {"id": job.id, "kind": job.kind, **outcome.attempt_of(job, failed), "timeout": timeout, "grace": self._grace}
+        emit("job.given_up", level=logging.WARNING, **fields)
+        self._tell_for(slot, job, failed)
         self.given_up += 1
         if not isinstance(slot, Executor) and self._loop is not None and self._asked_at is None:
             self._asked_at = time.monotonic()

@@ -147,7 +147,7 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
         row |= {"args": msgspec.Raw(detail.args.encode()), "output": msgspec.Raw((detail.output or "null").encode())}
         output.json(row)
         return 0
-    running = f"{detail.host} (pid {detail.pid})" if detail.host else None
+    claimed_by = f"{detail.host} (pid {detail.pid})" if detail.host else None
     moments = [
         ("enqueued", detail.created_at),
         ("due", detail.scheduled_at),
@@ -164,7 +164,7 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
             ("attempt", f"{detail.attempt} of {detail.max_attempts}"),
             *((name, output.moment(moment)) for name, moment in moments if moment),
             ("waits", _waits(detail, _why_waiting(connection, [detail]))),
-            ("runs on", running),
+            ("claimed by", claimed_by),
             ("crashes", detail.crashes or None),
             ("tags", detail.tags),
             ("args", detail.args),

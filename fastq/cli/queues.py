@@ -13,8 +13,11 @@ examples:
   fastq queues list
   fastq queues pause emails       nothing is claimed from it any more; what runs goes on
   fastq queues resume emails
+
+claimed: jobs in state running. Some execute, the others wait in their process for an executor; `ps` shows how many
+execute in each process.
 """
-COLUMNS = ("queue", "state", "available", "running", "scheduled", "retryable", "waiting", "processes")
+COLUMNS = ("queue", "state", "available", "claimed", "scheduled", "retryable", "waiting", "processes")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +72,7 @@ def _list(rows: list[admin.QueueRow], waiting: list[admin.WaitingRow], options: 
 
 
 def _cells(row: admin.QueueRow) -> tuple[object, ...]:
-    counts = (row.available, row.running, row.scheduled, row.retryable, row.waiting)
+    counts = (row.available, row.claimed, row.scheduled, row.retryable, row.waiting)
     shown = (f"{count:,}+" if count >= admin.COUNT else count for count in counts)
     state = "paused" if row.paused_at else "unworked" if row.unworked else "open"
     return (row.name, state, *shown, row.processes)

@@ -154,7 +154,7 @@ def _queue(worker: Worker[Any]) -> str:
 def _waiting(rows: list[admin.QueueRow]) -> list[str]:
     """Count what there is to do, over all queues."""
     counts = {
-        state: sum(getattr(row, state) for row in rows) for state in ("available", "running", "retryable", "scheduled", "waiting")
+        state: sum(getattr(row, state) for row in rows) for state in ("available", "claimed", "retryable", "scheduled", "waiting")
     }
     most = {state: "at least " if count >= admin.COUNT else "" for state, count in counts.items()}
     return [f"{most[state]}{count:,} {state}" for state, count in counts.items() if count]

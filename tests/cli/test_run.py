@@ -181,7 +181,7 @@ def test_a_running_job_that_is_cancelled_ends_cancelled(on_database, database, f
 
     with started(folder, *command("run", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=database) as program:
         program.wait_until_it_says("SLEEPS")
-        assert f"runs on   {socket.gethostname()} (pid " in on_database("jobs", "show", 1)
+        assert f"claimed by  {socket.gethostname()} (pid " in on_database("jobs", "show", 1)
         assert [line.split()[-1] for line in on_database("queues", "list").splitlines()[1:]] == ["1"]
         assert on_database("jobs", "cancel", 1) == "job 1 is running: asked to end\n"
         wait_for(lambda: execute(database, "select 1 from fastq.job_archive where state = 'cancelled'"))
@@ -206,6 +206,7 @@ def test_the_quickstart_completes_all_its_jobs(on_database, database, folder):
         wait_for(lambda: execute(database, "select count(*) from fastq.job") == [(0,)], 30)
         assert program.stop() == 0
 
+    assert "kind=flaky attempt=2 max_attempts=5 again_in=2 error=" in program.said
     assert execute(
         database, "select kind, count(*), max(attempt) from fastq.job_archive where state = 'completed' group by 1 order by 1"
     ) == [("flaky", 1, 3), ("greet", 3, 1), ("oven", 1, 1), ("sort", 2, 1)]

@@ -270,7 +270,7 @@ def test_queues_are_listed_with_what_is_in_them_and_who_works_them(connection, o
     )
 
     queues = {
-        row.name: (row.available, row.running, row.scheduled, row.retryable, row.processes) for row in admin.list_queues(operator)
+        row.name: (row.available, row.claimed, row.scheduled, row.retryable, row.processes) for row in admin.list_queues(operator)
     }
 
     assert queues == {

@@ -17,6 +17,7 @@ from tests.proxy import Proxy
 
 TTL = 1.0
 NAME = "leader:x"
+WHY = "a test wants it"
 LATE = 0.25  # s; what a busy machine may add to a moment
 
 
@@ -479,7 +480,7 @@ def test_hints_end_nothing_and_cost_twenty_statements_a_second_at_most(stand, mo
 def test_who_has_resigned_ignores_the_news_that_it_released_the_lease(stand, connection):
     one = stand()
     fence = one.leads()
-    one.elector.resign(fence)
+    one.elector.resign(fence, WHY)
     one.wait_for_end("resign", 1.0)
     give_up = time.monotonic() + 1.0  # half of its rest
     while time.monotonic() < give_up:
@@ -497,8 +498,8 @@ def test_giving_up_an_old_term_does_not_end_the_new_one(stand, database):
     one.wait_for_end("lost", TTL)
     new = one.leads()
 
-    one.elector.resign(old)
-    one.elector.resign(old._replace(holder="somebody"))
+    one.elector.resign(old, WHY)
+    one.elector.resign(old._replace(holder="somebody"), WHY)
     after_renewals(database, NAME, 1)
 
     assert one.fences == [new]
@@ -511,7 +512,7 @@ def test_a_term_that_sees_before_the_elector_that_its_trust_is_over_is_lost_and_
     fence = one.leads()
 
     one.trust[fence].until = 0.0  # as after a freeze; the threads of the term and the elector wake up in any order
-    one.elector.resign(fence)
+    one.elector.resign(fence, WHY)
     one.wait_for_end("lost")
 
     assert one.leads(TTL + 0.5 + LATE).term > fence.term, "it rested as if it had resigned"
@@ -521,7 +522,7 @@ def test_a_term_that_sees_before_the_elector_that_its_trust_is_over_is_lost_and_
 @pytest.mark.lease("L42")
 def test_one_that_resigned_and_stops_is_never_elected_again(stand, database):
     one = stand(lease_ttl=10.0)
-    one.elector.resign(one.leads())
+    one.elector.resign(one.leads(), WHY)
     one.stop()
     for _ in range(3):
         one.elector.hint(NAME)

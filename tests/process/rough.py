@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 from fastq import Args, Job, Registry, Worker
 from tests.process.jobs import SHORT, WITNESS, AsyncNapWorker, NapWorker, OutcomeWorker, PatientWorker, tell
@@ -65,9 +66,10 @@ class UndecidedWorker(Worker[Undecided]):
 
     def work(self, job: Job[Undecided]) -> None:
         tell(job, "start")
-        raise ValueError
+        raise ValueError(SimpleNamespace(queue=job.queue, id=job.id, attempt=job.attempt))
 
     def retry_delay(self, attempt: int, error: BaseException) -> float:
+        tell(error.args[0], "decide")
         time.sleep(60)  # asks a service that does not answer
         return 0.0
 
@@ -84,7 +86,7 @@ class AsyncUndecidedWorker(Worker[AsyncUndecided]):
 
     async def work(self, job: Job[AsyncUndecided]) -> None:
         tell(job, "start")
-        raise ValueError
+        raise ValueError(SimpleNamespace(queue=job.queue, id=job.id, attempt=job.attempt))
 
 
 def fork(job, how):

@@ -34,8 +34,12 @@ def test_the_jobs_of_a_killed_process_run_again_within_a_second_and_only_the_sta
     assert [error["attempt"] for error in fates[0].errors] == [1]
     assert f"the process {worker} that executed the job died (signal 9)" in str(fates[0].errors)
     assert {fate.state for fate in fates} == {"completed"}
-    assert "process.died" in supervisor.said
+    assert f"executing=2 jobs={ids[0]},{ids[1]}" in _line(supervisor, "process.died")
     assert supervisor.stop()[0] == 0
+
+
+def _line(supervisor, event):
+    return next(line for line in supervisor.said.splitlines() if f" {event} " in line)
 
 
 @pytest.mark.parametrize("kind", ["nap", "async_nap"])

@@ -230,6 +230,7 @@ def test_a_leader_that_is_asked_to_resign_leaves_leading_to_another_and_works_on
     assert wait_for_leader(jobs, second, timeout=2.0)[1] > term
     assert pid_of(jobs, SCHEMA) == first.pid, "it was asked for one lease"
     assert first.said.count("lease.resigned") == 1
+    assert 'reason="it was asked to (fastq leader resign)"' in first.said
     id_ = jobs.add("nap")
     jobs.wait_for(id_, "completed")
     after_beats(jobs, 3)  # its rest is over

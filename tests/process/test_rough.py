@@ -36,7 +36,7 @@ def test_jobs_that_never_heard_of_their_workers_max_attempts_are_told_of(supervi
 
     jobs.wait_for(id_, "completed")
 
-    supervisor.wait_until_it_says(f"attempts.unheard kind=on_loop id={id_} worker=1 job=25")
+    supervisor.wait_until_it_says(f"max_attempts.differs kind=on_loop id={id_} worker=1 job=25 hint=")
 
 
 def test_jobs_beside_one_that_blocks_the_event_loop_are_handed_back_and_run_elsewhere(supervise, jobs):
@@ -123,8 +123,7 @@ def test_a_policy_that_does_not_answer_is_given_up_as_a_job_is(supervise, jobs, 
 def test_a_policy_that_does_not_answer_holds_up_no_stop(supervise, jobs):
     supervisor = supervise(APP, queues="default=1", shutdown_timeout=0.1, timeout_grace=30)
     undecided = jobs.add("undecided")
-    jobs.wait_until_told("start", undecided)
-    supervisor.wait_until_it_says("job.failed")
+    jobs.wait_until_told("decide", undecided)
 
     assert supervisor.stop()[0] == 0, supervisor.said
     fate = jobs.fate(undecided)

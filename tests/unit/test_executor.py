@@ -12,8 +12,8 @@ from fastq.args import Args
 from fastq.board import Board
 from fastq.claimed import KindBatch
 from fastq.codec import decode
-from fastq.executor import Executor
-from fastq.job import JobTimeout
+from fastq.executor import Executor, settle
+from fastq.job import Job, JobTimeout
 from fastq.lane import Lane, Outbox
 from fastq.watchdog import Watchdog
 from fastq.worker import Registry, Worker
@@ -104,3 +104,11 @@ def test_an_interruption_that_comes_as_its_job_ends_is_awaited_though_the_one_be
     assert [job.outcome for job in outbox.jobs] == [None, None]
     lane.stop(1)
     executor.thread.join()
+
+
+@pytest.mark.parametrize(("attempt", "again_in"), [(1, 1.0), (2, 16.0), (3, None)])
+def test_a_failed_attempt_tells_of_how_many_it_was_and_when_the_next_one_comes(events, attempt, again_in):
+    settle(Job.of(LargeArgs(""), attempt=attempt, max_attempts=3), None, ValueError("no"))
+
+    told = {name: events[0].fields[name] for name in ("attempt", "max_attempts", "again_in")}
+    assert told == {"attempt": attempt, "max_attempts": 3, "again_in": again_in and pytest.approx(again_in, rel=0.11)}

@@ -7,7 +7,7 @@ import pytest
 
 from fastq import Job, Kind, Registry, Worker
 from fastq.claimed import Claimed, KindBatch
-from fastq.oddities import TOLD_EVERY, Oddities
+from fastq.oddities import TOLD_EVERY, UNHEARD, Oddities
 
 
 class Pay(TypedDict):
@@ -37,8 +37,8 @@ def test_a_job_that_has_the_default_where_its_worker_states_less_is_told_of(even
 
     (event,) = events
     assert (event.name, event.fields) == (
-        "attempts.unheard",
-        {"kind": "pay", "id": 7, "worker": 1, "job": 25},
+        "max_attempts.differs",
+        {"kind": "pay", "id": 7, "worker": 1, "job": 25, "hint": UNHEARD},
     )
 
 
@@ -56,7 +56,7 @@ def test_the_same_is_told_once_in_a_while(events):
     oddities.unknown(job, 10.0)
     oddities.look_at(job)
     oddities.unknown(job, 10.0)
-    assert [event.name for event in events] == ["attempts.unheard", "kind.unknown"]
+    assert [event.name for event in events] == ["max_attempts.differs", "kind.unknown"]
     oddities._told = {told: at - TOLD_EVERY for told, at in oddities._told.items()}
     oddities.look_at(job)
 

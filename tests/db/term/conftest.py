@@ -27,7 +27,7 @@ def make(config, connection):
             taken = lease.acquire(connection, NAME, "me", LONG)
             fence = Fence(NAME, "me", taken.term)
         given_up = []
-        one = Term(config, url, fence, trust or Trust(boottime() + LONG), make_chores, given_up.append)
+        one = Term(config, url, fence, trust or Trust(boottime() + LONG), make_chores, lambda given, _: given_up.append(given))
         one.given_up = given_up
         made.append(one)
         return one
