@@ -79,7 +79,11 @@ class JobList:
 
 @dataclass(frozen=True, slots=True)
 class JobDetail(JobRow):
-    """Everything about one job. `args` and `output` are the JSON as it is stored, `errors` one of each failed attempt."""
+    """Everything about one job. `args` and `output` are the JSON as it is stored.
+
+    `errors` has one object for each failed attempt, the first 10 and the last 15 of them; where others were between these,
+    the object behind the gap says in `left_out` how many.
+    """
 
     args: str
     output: str | None

@@ -172,6 +172,8 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
         ]
     )
     for error in detail.errors:
+        if error.get("left_out"):
+            output.block(f"{error['left_out']:,} errors between these were not kept", "")
         at = output.moment(datetime.fromisoformat(error["at"])) if error.get("at") else "at an unknown time"
         output.block(f"attempt {error.get('attempt', '?')}, {at}", str(error.get("trace") or error.get("error", "")))
     return 0

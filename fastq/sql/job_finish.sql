@@ -1,4 +1,5 @@
 -- what: ends jobs with something to tell: an output, a last error, a reason of cancellation. Answers with the number of rows that were still ours.
+--       Of a job's errors those stay that job_retry tells of.
 -- called by: completer. Arrays of one length: $1 ids, $2 claims, $3 states (as text: its type has the same oid everywhere), $4 errors (json text or null), $5 outputs (json text or null).
 -- index: job_pkey.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
@@ -15,8 +16,11 @@ with given as (
         queue, kind, args, tags, errors, output)
     select id, created_at, attempted_at, now(), final, priority, attempt, max_attempts, crashes,
         queue, kind, args, tags,
-        case when error is null then errors
-             else coalesce(errors, '[]') || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end,
+        case when error is null then errors else
+            case when coalesce(jsonb_array_length(errors), 0) < 25 then coalesce(errors, '[]')
+                 else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
+                     to_jsonb(coalesce((errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(errors) - 24)) end
+            || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end,
         output::json
     from done
     returning id

@@ -4,6 +4,7 @@
 --       $6 crashes. Several are never: they come back apart, at random times, so that the one that kills is alone some day, and its
 --       neighbours live. The others had not started, or had ended and were not written yet: they are not charged. What was to be
 --       cancelled ends as cancelled, whatever else would end it. Says how many are available again, how many ended, and which.
+--       Of a job's errors those stay that job_retry tells of.
 -- called by: recovery: when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text).
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows.
@@ -34,8 +35,11 @@ with lost as (
         claim = null,
         attempt = attempt - (not executing)::int::smallint,
         crashes = case when apart then least(crashes + 1, greatest($6::int - 1, 1)) else crashes + blamed::int end,
-        errors = case when executing then coalesce(errors, '[]') || jsonb_build_array(
-            $9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) else errors end
+        errors = case when not executing then errors else
+            case when coalesce(jsonb_array_length(errors), 0) < 25 then coalesce(errors, '[]')
+                 else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
+                     to_jsonb(coalesce((errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(errors) - 24)) end
+            || jsonb_build_array($9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end
     from judged
     where job.id = judged.id and not ends and not cancelled
     returning job.id, case when apart then '@due' else queue end as wake
@@ -48,7 +52,10 @@ with lost as (
         queue, kind, args, tags, errors)
     select id, created_at, attempted_at, now(), (case when cancel_requested then 'cancelled' else 'discarded' end)::fastq.state,
         priority, attempt, max_attempts, crashes + blamed::int, queue, kind, args, tags,
-        coalesce(errors, '[]') || jsonb_build_array($9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
+        case when coalesce(jsonb_array_length(errors), 0) < 25 then coalesce(errors, '[]')
+             else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
+                 to_jsonb(coalesce((errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(errors) - 24)) end
+        || jsonb_build_array($9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
     from ended
     returning id, kind, attempt, state
 ), woken as (

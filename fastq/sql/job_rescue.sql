@@ -3,6 +3,7 @@
 --       attempt or not). Who knows which jobs had started has died with the process: a last attempt may have, so the job is not run once
 --       more than it was allowed to.
 --       Says how many are available again, how many ended, and which.
+--       Of a job's errors those stay that job_retry tells of.
 -- called by: chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
 --            $9 channel, $10 error (json text).
 -- index: job_pkey; process_pkey; lease_pkey.
@@ -23,7 +24,10 @@ with held as (
     for update of job skip locked
 ), again as (
     update fastq.job
-    set state = 'available', seq = nextval('fastq.job_seq'), claim = null, errors = coalesce(job.errors, '[]')
+    set state = 'available', seq = nextval('fastq.job_seq'), claim = null, errors =
+        case when coalesce(jsonb_array_length(job.errors), 0) < 25 then coalesce(job.errors, '[]')
+             else jsonb_set(jsonb_path_query_array(job.errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
+                 to_jsonb(coalesce((job.errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(job.errors) - 24)) end
         || jsonb_build_array($10::jsonb || jsonb_build_object('attempt', job.attempt, 'at', job.attempted_at))
     from mine
     where job.id = mine.id and coalesce(job.claim, 0) = coalesce(mine.claim, 0) and job.attempt = mine.attempt
@@ -39,7 +43,10 @@ with held as (
         queue, kind, args, tags, errors)
     select id, created_at, attempted_at, now(), (case when cancel_requested then 'cancelled' else 'discarded' end)::fastq.state,
         priority, attempt, max_attempts, crashes, queue, kind, args, tags,
-        coalesce(errors, '[]') || jsonb_build_array($10::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
+        case when coalesce(jsonb_array_length(errors), 0) < 25 then coalesce(errors, '[]')
+             else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
+                 to_jsonb(coalesce((errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(errors) - 24)) end
+        || jsonb_build_array($10::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
     from ended
     returning id, kind, attempt, state
 ), woken as (

@@ -1,5 +1,8 @@
 -- what: gives running jobs back to be run again: failed, snoozed, handed back, or to wait for a worker of their kind. One whose
 --       cancellation was asked for ends cancelled.
+--       Of a job's errors the first 10 and the last 15 stay, so that the next attempt costs no more than this one however many there were:
+--       25 is what a job may have unless it was given more. The one behind the gap says in left_out how many went. All statements that
+--       write an error do it in these words, which tests/db/test_job_errors.py compares.
 -- called by: completer. Arrays of one length: $1 ids, $2 claims, $3 delays in seconds (<= 0: at once; infinity:
 --            until a process has a worker for the kind), $4 charged (false: the
 --            attempt does not count), $5 errors (json text or null). $6 channel. Answers with the number of rows that were still ours.
@@ -10,9 +13,11 @@ with given as (
         as given (id, claim, delay, charged, error)
 ), mine as (
     select job.id, job.cancel_requested, given.delay, given.charged,
-        case when given.error is null then job.errors
-             else coalesce(job.errors, '[]') || jsonb_build_array(
-                 given.error::jsonb || jsonb_build_object('attempt', job.attempt, 'at', job.attempted_at)) end as errors
+        case when error is null then errors else
+            case when coalesce(jsonb_array_length(errors), 0) < 25 then coalesce(errors, '[]')
+                 else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
+                     to_jsonb(coalesce((errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(errors) - 24)) end
+            || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end as errors
     from fastq.job
     join given on job.id = given.id and job.claim = given.claim
     where job.state = 'running'

@@ -149,6 +149,18 @@ def test_show_tells_everything_of_a_job(on_database, database):
     assert "there is no job 2" in on_database("jobs", "show", 2, code=1)
 
 
+def test_show_tells_between_which_errors_others_were_left_out(on_database, database):
+    on_database("enqueue", "note", '{"text": "hello"}')
+    execute(
+        database,
+        """update fastq.job set attempt = 1240, errors = '[{"attempt": 10, "error": "first"},
+        {"attempt": 1240, "error": "last", "left_out": 1229}]'""",
+    )
+
+    told = on_database("jobs", "show", 1)
+    assert told.index("attempt 10,") < told.index("1,229 errors between these were not kept") < told.index("attempt 1240,")
+
+
 def test_a_completed_job_is_listed_without_the_error_of_an_attempt_before(on_database, database):
     for _ in range(2):
         on_database("enqueue", "note", "{}")
