@@ -4,6 +4,8 @@ Plain functions over a connection of the caller's (`connect` makes one that is r
 out; the CLI prints them. Each change is one statement, so it is done or not done. Of all this `JobDetail` alone is public.
 
 Invariants:
+- The statements lock jobs in one order: the living by their ids, then the finished by theirs. So no two of them deadlock. One
+  that Postgres ends because a transaction of the user's and it wait for each other is run again.
 - A running job is never taken from the process that runs it: its cancellation is asked for, everything else is refused.
 - What one call reads is bounded: a list walks down from the newest id in growing windows and stops when it has enough
   or when its time is over, and then says how far it came; counts stop at COUNT.
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq import db
 from fastq.args import check_queue
+from fastq.errors import FastqError
 from fastq.job import State
 from fastq.migrate import check
 
@@ -46,6 +49,19 @@ ROW = 14
 
 ATTEMPTS_TO_FIND = 2
 """A job that moved between the two tables while the statement ran is missed by it, and found by the next."""
+
+DEADLOCK_TRIES = 3
+"""Times that a statement is run which Postgres ends for a deadlock: with a transaction of the user's, which locks jobs in an
+order of its own. Each takes a second (deadlock_timeout) until it is found; a guess at what a person bears."""
+
+
+class CutShort(FastqError):
+    """A change of several jobs failed when a part of them was done: `changes` says what became of those, `error` why."""
+
+    def __init__(self, changes: list[Change], left: int, error: db.Error) -> None:
+        super().__init__(f"{left} jobs were not found, and could not be looked for once more: {db.first_line(error)}")
+        self.changes = changes
+        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +261,27 @@ def _change(connection: Connection, name: str, ids: Sequence[int], *params: obje
     changes: dict[int, Change] = {}
     left = list(dict.fromkeys(ids))
     for _ in range(ATTEMPTS_TO_FIND):
-        rows = connection.run(name, left, *params) if left else []
+        try:
+            rows = _run(connection, name, left, *params) if left else []
+        except db.Error as error:
+            if not changes:
+                raise  # nothing was changed
+            found = [changes[job_id] for job_id in dict.fromkeys(ids) if job_id not in left]
+            raise CutShort(found, len(left), error) from error
         changes |= {job_id: Change(job_id, State(was) if was else None, outcome) for job_id, was, outcome in rows}
         left = [job_id for job_id in left if changes[job_id].outcome == "missing"]
     return [changes[job_id] for job_id in dict.fromkeys(ids)]
+
+
+def _run(connection: Connection, name: str, *params: object) -> list[tuple[Any, ...]]:
+    """Run a statement, again if it was ended to let others go on: nothing of it has happened then."""
+    for _ in range(DEADLOCK_TRIES - 1):
+        try:
+            return connection.run(name, *params)
+        except db.Error as error:
+            if not (db.deadlocked(error) or db.serialization_failed(error)):
+                raise
+    return connection.run(name, *params)
 
 
 def _job_row(row: Sequence[Any]) -> JobRow:

@@ -180,7 +180,11 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
 
 
 def _change(connection: Connection, options: argparse.Namespace) -> int:
-    changes = CHANGES[options.action][1](connection, options.ids)
+    cut: admin.CutShort | None = None
+    try:
+        changes = CHANGES[options.action][1](connection, options.ids)
+    except admin.CutShort as error:
+        changes, cut = error.changes, error
     refused = 0
     for change in changes:
         key = (options.action, change.outcome)
@@ -191,6 +195,8 @@ def _change(connection: Connection, options: argparse.Namespace) -> int:
         (output.out if key in SAID else output.note)(f"job {change.id} {text}")
     if options.json:
         output.json(changes)
+    if cut is not None:
+        raise cut
     return 1 if refused else 0
 
 

@@ -7,7 +7,7 @@
 --       Of a job's errors those stay that job_retry tells of.
 -- called by: recovery: when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text).
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
--- locks: the rows.
+-- locks: the rows, in the order of their ids.
 with lost as (
     select id from fastq.job
     where id = any ($1::bigint[]) and state = 'running' and claim >> 32 = $7::bigint
@@ -18,6 +18,7 @@ with lost as (
     select job.id, job.id = any ($5::bigint[]) as executing,
         job.crashes as earlier, job.attempt >= job.max_attempts as last, job.cancel_requested as cancelled
     from fastq.job where id in (select id from lost) and state = 'running' and claim >> 32 = $7::bigint
+    order by job.id
     for update
 ), counted as (
     select *, count(*) filter (where executing and earlier > 0) over () as suspects from mine

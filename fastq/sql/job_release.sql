@@ -3,10 +3,11 @@
 -- called by: process, unanswered: at a stop with jobs in the inbox; after a claim whose answer never came. $1 ids bigint[], $2 claims bigint[],
 --            $3 channel. Answers with the number of rows that were still ours.
 -- index: job_pkey.
--- locks: the rows.
+-- locks: the rows, in the order of their ids.
 with mine as (
     select id, cancel_requested from fastq.job
     where id = any ($1::bigint[]) and claim = any ($2::bigint[]) and state = 'running'
+    order by id
     for update
 ), released as (
     update fastq.job

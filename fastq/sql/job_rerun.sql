@@ -1,7 +1,7 @@
 -- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and no crashes.
 -- called by: admin, client, client_async: retry. $1 ids, $2 channel. Says of each id what it was, as job_cancel does, and what it became.
 -- index: job_pkey; job_archive_id (block ranges).
--- locks: the rows, in the order of their ids.
+-- locks: the living rows, then the finished ones, each in the order of their ids: like job_delete, or the two would wait for one another.
 with mine as (
     select id, state from fastq.job where id = any ($1::bigint[]) order by id for update
 ), hurried as (
@@ -10,8 +10,15 @@ with mine as (
     from mine
     where job.id = mine.id and mine.state = any ('{scheduled,retryable,waiting}'::fastq.state[])
     returning job.id, queue
+), kept as (
+    select id from fastq.job_archive
+    where id = any ($1::bigint[]) and (select count(*) from mine) is not null  -- not before those are locked
+    order by id
+    for update
 ), taken as (
-    delete from fastq.job_archive where id = any ($1::bigint[]) returning *
+    delete from fastq.job_archive
+    where id = any ($1::bigint[]) and (select count(*) from kept) is not null
+    returning *
 ), revived as (
     -- Below the largest smallint by one: the claim adds one, and must never fail.
     insert into fastq.job (id, created_at, attempted_at, state, priority, attempt, max_attempts, crashes, queue, kind, args, tags, errors)
