@@ -62,7 +62,10 @@ STRETCH = 33  # numbers per wanted job in a part (0 counts as 1); the claims of 
 EARLIER = range(34, 34 + PRIORITIES)  # the frontiers when the last pass began: under backlog the next one ends there
 CHECKED_AT = 38  # when the sequence was last compared with the frontiers
 SLOW_INSERTS = 39  # 1: a trigger of the user's may hold up inserts between number and xid; as of the last such comparison
-CURSOR_WORDS = 40
+WAITING_HINTS = 40  # hints so far that jobs of the queue wait for a worker; the supervisor's listener alone counts them
+WAITING_SEEN = 41  # WAITING_HINTS when the last look for them that found no more than it had room for began
+WAITING_LOOKED_AT = 42  # when the last look for them began
+CURSOR_WORDS = 43
 
 # Words of a desk, which the supervisor wipes before a process sits down at it.
 PROCESS = 0  # the process's number, 0 when it recycles and has left its desk; by its main thread, as KILL_AFTER and TICKED

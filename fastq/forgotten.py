@@ -34,7 +34,7 @@ from fastq.job import Job
 from fastq.outcome import Failed, error_json, failed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from fastq.board import Board
     from fastq.db import Connection
@@ -122,7 +122,9 @@ class Forgotten:
         self._me = (around.seat.number, os.getpid())
         self._host = socket.gethostname().encode()
         self._words = [around.board.cursor(feed.number) for feed in around.feeds]
-        self._reached = [[0] * board.PRIORITIES for _ in around.feeds]  # by feed: how far the frontiers ever were
+        self._reached = [
+            [0] * board.PRIORITIES for _ in around.feeds
+        ]  # by feed: how far the frontiers ever were, and claims beside them
         self._window = WINDOW
         self._at = 0.0  # monotonic: when the next window is due
         self._took = 0.0  # seconds that the look under way has taken so far
@@ -141,6 +143,12 @@ class Forgotten:
             self._account.close()
         self._suspects, self._account = [], None
         self._begin(0.0)
+
+    def reach(self, queue: int, seqs: Mapping[int, int]) -> None:
+        """Note the highest seqs, by priority, of jobs of a queue that were claimed where the frontier does not tell of them."""
+        reached = self._reached[queue]
+        for priority, seq in seqs.items():
+            reached[priority - 1] = max(reached[priority - 1], seq)
 
     def wait(self, longest: float) -> float:
         """Return the seconds until there is something to do, `longest` at most."""

@@ -1,6 +1,6 @@
 """Tell of jobs that came otherwise than their worker expects, seldom enough to be read.
 
-The producer's own, called for each claim. An unknown kind: no worker here knows it, and its jobs are put off. Attempts that
+The producer's own, called for each claim. An unknown kind: no worker here knows it, and its jobs are waiting. Attempts that
 differ: a worker states `max_attempts`, and yet its jobs come with the default, because the program that enqueued them imports
 their args alone; one that must not run twice would run 25 times. Only the first job of a claim is looked at: such an app does it
 always.
@@ -33,10 +33,10 @@ class Oddities:
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], float] = {}  # monotonic time by event and kind
 
-    def unknown(self, job: Job[Any], put_off: float) -> None:
-        """Tell of a job whose kind has no worker here."""
+    def unknown(self, job: Job[Any]) -> None:
+        """Tell of a job whose kind has no worker here: it is waiting from now on."""
         if self._due("kind.unknown", job.kind):
-            emit("kind.unknown", level=logging.WARNING, kind=job.kind, queue=job.queue, id=job.id, put_off=put_off)
+            emit("kind.unknown", level=logging.WARNING, kind=job.kind, queue=job.queue, id=job.id)
 
     def look_at(self, job: Job[Any]) -> None:
         """Tell if a job has the default of attempts where its worker states another number."""

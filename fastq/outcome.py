@@ -8,7 +8,7 @@ Made in executors' threads and on the event loop, read by the completer. Attempt
     Snooze    run it again later, no attempt spent        (the user's, from job.py)
     Cancel    end it, with a reason                       (the user's, from job.py)
     Failed    the attempt failed; `delay` until the next one, None: discard it now
-    Release   hand it back as if it had never been claimed, after `delay` seconds
+    Release   hand it back as if it had never been claimed, after `delay` seconds, or to wait for a worker of its kind
 
 Texts are capped and cleaned here, once, so that Postgres never refuses a batch because of one of them. Making an outcome of a
 value or an exception runs code of the user's (`__str__`, `__repr__`, a time zone, `retry_delay`), which may raise anything at
@@ -17,6 +17,7 @@ all: it is caught where it is called. It may wait, too: a thread that all jobs d
 
 from __future__ import annotations
 
+import math
 import re
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
@@ -61,9 +62,13 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Release(msgspec.Struct, frozen=True):
-    """A job to hand back without charge."""
+    """A job to hand back without charge; after endless seconds: when a process has a worker for its kind."""
 
     delay: float = 0.0
+
+
+WAITS = Release(math.inf)
+"""What becomes of a job for whose kind there is no worker here: it is waiting until a process has one (waiting.py)."""
 
 
 def of_value(value: object) -> tuple[object, str | None]:

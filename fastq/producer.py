@@ -31,8 +31,9 @@ from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.forgotten import Forgotten
 from fastq.oddities import Oddities
-from fastq.outcome import Release, attempt_of, failed
+from fastq.outcome import WAITS, attempt_of, failed
 from fastq.unanswered import Unanswered
+from fastq.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
     from fastq.lane import Lane, Outbox
     from fastq.loop import Loop
     from fastq.worker import Worker
-
-UNKNOWN_DELAY = 10.0
-"""Seconds that a job of a kind unknown here is put off, without charge: another process may know it; this one must not spin."""
 
 
 class Numbers(Protocol):
@@ -93,6 +91,8 @@ class Producer:
         self._workers = workers
         self._desk = around.desk
         self._feeds = around.feeds
+        words = around.board.cursor
+        self._waiting = [Waiting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
         self._outbox = around.outbox
         self._loop = around.loop
         self._connect = connect
@@ -149,7 +149,8 @@ class Producer:
         """Return the seconds that a queue can be left alone while nobody calls."""
         if not feed.free() or self._ring_room() <= 0:
             return self._config.poll_interval  # the executors call, or the completer does
-        return max(feed.cursor.wait(), 0.001)
+        wait = min(feed.cursor.wait(), self._waiting[feed.number].wait())
+        return max(wait, 0.001)
 
     def _feed(self, feed: Feed) -> bool:
         """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
@@ -160,7 +161,7 @@ class Producer:
             if self._ring_room() <= 0:
                 self._around.completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
             return self._wanted(feed, prefetch) > 0  # ... unless that has just happened
-        if not feed.cursor.due():
+        if not feed.cursor.due() and not self._waiting[feed.number].due():
             return False
         try:
             return self._claim(feed, wanted, prefetch // 2)
@@ -190,8 +191,13 @@ class Producer:
         cursor.bound = feed.portion.bound()
         turn = cursor.take_turn()
         try:
-            if not cursor.due():  # another process of this host has just looked
-                return False
+            if self._waiting[feed.number].due():
+                found = self._waiting[feed.number].claim(connection, lambda: self._next_claim(feed), wanted)
+                self._forgotten.reach(feed.number, found.last_seqs())
+                taken.append(self._take(feed, found))
+                wanted -= len(found)
+            if not wanted or not cursor.due():  # another process of this host has just looked
+                return bool(taken and any(taken[0]))
             part = cursor.take_part(wanted) if turn and feed.portion.whole else None
             if part is None:
                 for claimed, more in cursor.claim(connection, lambda: self._next_claim(feed), wanted):
@@ -264,8 +270,8 @@ class Producer:
             job.outcome = result = failed(job, f"ArgsError: {error}")
             emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, **attempt_of(job, result), error=error)
         for job in unknown:
-            self._oddities.unknown(job, UNKNOWN_DELAY)
-            job.outcome = Release(UNKNOWN_DELAY)
+            self._oddities.unknown(job)
+            job.outcome = WAITS
         if jobs:
             self._oddities.look_at(jobs[0])
         return jobs, bad + unknown

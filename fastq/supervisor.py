@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
 
+from fastq import board
 from fastq.board import Board
 from fastq.children import Nursery
 from fastq.environment import tell_nursery
@@ -67,6 +68,9 @@ KEPT = "the rows of this host and its leases stay until they run out"
 GAP = 2.0
 """Seconds between two looks that say that we were not running, and perhaps nobody else of this host (docker pause): four times
 TICK. A child that could not tick is not stuck; it gets BEYOND_GRACE to do so."""
+
+WAITING = "@waiting "
+"""What a hint begins with that names a queue in which jobs have begun to wait for a worker; sql/job_retry.sql sends it."""
 
 TICK = 0.5
 """Seconds between looks at what no descriptor tells: overdue children, pauses that have ended."""
@@ -270,6 +274,8 @@ class Supervisor:
             self._maintainer.hint(hint)
         elif not hint.startswith("@"):
             self._waker.wake_one(hint)
+        elif hint.startswith(WAITING):
+            self._waker.wake_one(hint.removeprefix(WAITING), board.WAITING_HINTS)
         else:
             if hint == "@cancel":
                 self._registrar.beat_now()

@@ -49,15 +49,19 @@ class Waker:
         """Make all producers look at all queues: nobody knows what was missed."""
         for words in self._cursors:
             words[board.WAKES] += 1
+            words[board.WAITING_HINTS] += 1
         self._everybody()
 
-    def wake_one(self, name: str) -> None:
-        """Make a producer look at a queue; all of them where none is known to have room. A queue of others is theirs."""
+    def wake_one(self, name: str, hints: int = board.WAKES) -> None:
+        """Make a producer look at a queue; all of them where none is known to have room. A queue of others is theirs.
+
+        `hints` says for what: for what is available, or WAITING_HINTS, for what waits for a worker.
+        """
         queue = self._queues.get(name)
         if queue is None:
             return
         words = self._cursors[queue]
-        words[board.WAKES] += 1
+        words[hints] += 1
         children = self._places.working()
         room = [self._room(child, queue) for child in children]
         most = max(room, default=0)
@@ -76,7 +80,8 @@ class Waker:
                 continue
             del self._asked[queue]
             words = self._cursors[queue]
-            if words[board.BACKLOG] or words[board.DRAINED] < wakes:
+            unseen = words[board.WAITING_SEEN] != words[board.WAITING_HINTS]
+            if unseen or words[board.BACKLOG] or words[board.DRAINED] < wakes:
                 self._everybody()
             elif words[board.DRAINED] != words[board.WAKES]:  # another hint came meanwhile
                 self._asked[queue] = (now + SECOND_LOOK, words[board.WAKES])

@@ -22,7 +22,7 @@ LAYERS = (
         "db urls statements qualified events log stdout enqueue wake_limiter pool adapters forks django_jobs"
     ),
     (
-        "client client_async producer feed portion oddities unanswered held forgotten executor loop watchdog completer "
+        "client client_async producer feed portion waiting oddities unanswered held forgotten executor loop watchdog completer "
         "cursor low_water listener registrar recovery lease lease_memory elector term chores periodic_store maintainer singleton "
         "singletons migrate partitions embedded app admin admin_leaders admin_periodic connecting pooler"
     ),

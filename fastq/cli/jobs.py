@@ -132,9 +132,7 @@ def _waits(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> str
     """Say why a job waits that has been with a process and was not charged for it."""
     if job.state is State.WAITING:
         return why_waiting.get((job.queue, job.kind), f"for a process that has a worker for kind '{job.kind}'")
-    if job.state is not State.SCHEDULED or job.attempted_at is None:
-        return None
-    return f"snoozed by its worker, or put off because a process had none for kind '{job.kind}'"
+    return "snoozed by its worker" if job.state is State.SCHEDULED and job.attempted_at is not None else None
 
 
 def _show(connection: Connection, options: argparse.Namespace) -> int:

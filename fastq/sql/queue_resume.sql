@@ -5,4 +5,4 @@
 with resumed as (
     update fastq.queue set paused_at = null where name = $1::text and paused_at is not null returning name
 )
-select name, pg_notify($2::text, name) from resumed
+select name, pg_notify($2::text, name), pg_notify($2::text, '@waiting ' || name) from resumed

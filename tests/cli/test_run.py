@@ -82,12 +82,13 @@ def test_a_job_of_a_kind_that_nobody_works_tells_why_it_waits(on_database, datab
 
     with started(folder, *command("run", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=database) as program:
         program.wait_until_it_says("kind.unknown")
-        wait_for(lambda: execute(database, "select state::text from fastq.job") == [("scheduled",)])
+        wait_for(lambda: execute(database, "select state::text from fastq.job") == [("waiting",)])
         assert program.stop() == 0
 
-    why = "snoozed by its worker, or put off because a process had none for kind 'nota'"
+    why = "no living process of queue 'default' has a worker for kind 'nota'"
     assert f"\nwaits     {why}\n" in on_database("jobs", "show", 1)
-    assert why in on_database("jobs", "list")
+    assert why in on_database("jobs", "list", "--state", "waiting")
+    assert on_database("queues", "list").splitlines()[1].split() == ["default", "unworked", "0", "0", "0", "0", "1", "0"]
 
 
 def test_run_without_a_folder_for_temporary_files_says_what_to_set(database, folder):

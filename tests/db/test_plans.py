@@ -22,6 +22,7 @@ PARAMETERS = {
     "job_claim": (CLAIM, "default", *START, 100, *[END] * 4),
     "job_claim_bounded": (CLAIM, "default", *START, 100, *[END] * 4, 1_000_000, IDS),
     "job_claim_part": (CLAIM, "default", 0, 100),
+    "job_claim_waiting": (CLAIM, IDS, "default"),
     "job_complete": (IDS, CLAIMS),
     "job_complete_archive": (IDS, CLAIMS),
     "job_delete": (IDS,),
@@ -42,6 +43,7 @@ PARAMETERS = {
     "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
     "job_show": (1,),
     "job_to_cancel": (IDS,),
+    "job_waiting": ("default", ["nap"], 100, 1_000_000, IDS),
     "job_stranded": (None, "default", "", 0, 0, 100, 15.0, IDS),
     "kind_waiting": (100, 10),
     "lease_forget": (*FENCE, "", 100, 3600.0),
@@ -82,6 +84,7 @@ def crowded(server, request):
     add(opened, MANY)
     add(opened, 1_000, state="scheduled", seq=None, scheduled_at="2100-01-01")
     add(opened, 1_000, state="retryable", seq=None, scheduled_at="2000-01-01")
+    add(opened, 1_000, state="waiting", seq=None, waits_for="worker")
     opened.execute(
         "insert into fastq.job_archive"
         " (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)"

@@ -8,7 +8,7 @@ import pytest
 from fastq import admin
 from fastq.config import Config
 from fastq.job import State
-from tests.db.jobs import CHANNEL, END, START, add, archived, claim, claim_number, claimed_ids, living
+from tests.db.jobs import CHANNEL, END, START, add, archived, claim, claim_number, claimed_ids, living, parts_of
 
 MINE = claim_number(1, 1)
 FOREVER = float("inf")
@@ -142,3 +142,94 @@ def test_a_claim_and_its_end_write_nothing_into_the_index_of_waiting_jobs(connec
 
     assert connection.execute("select pg_relation_size('fastq.job_waiting')") == [(8192,)]  # its first page alone
     assert connection.execute("select count(*) from fastq.job where waits_for is not null") == [(0,)]
+
+
+def found(connection, kinds=("nap",), *, queue="default", limit=100, size=1_000_000, aside=()):
+    """Look for waiting jobs; return their ids, and whether there may be more."""
+    rows = connection.run("job_waiting", queue, list(kinds), limit, size, list(aside))
+    return [job for job, _, _ in rows], {more for _, _, more in rows}
+
+
+def take(connection, ids, number=MINE, queue="default"):
+    """Claim waiting jobs."""
+    return parts_of(connection.run_one("job_claim_waiting", number, ids, queue))
+
+
+def test_waiting_jobs_of_the_kinds_given_are_found_best_priority_first_and_then_by_id(connection):
+    late = waiting(connection, 2, kind="nap", priority=2)
+    (other,) = waiting(connection, kind="other")
+    (sort,) = waiting(connection, kind="sort", priority=2)
+    (first,) = waiting(connection, kind="sort", priority=1)
+    waiting(connection, kind="nap", queue="emails")
+
+    assert found(connection, ["nap", "sort", "unused"]) == ([first, *late, sort], {False})
+    assert found(connection, ["other"]) == ([other], {False})
+    assert found(connection, ["unused"]) == ([], set())
+    assert found(connection, ["nap", "sort"], aside=[first, sort]) == (late, {False})
+
+
+def test_a_look_ends_at_its_limit_and_at_its_bytes_and_says_that_there_may_be_more(connection):
+    ids = waiting(connection, 5, args='{"text": "' + "x" * 500 + '"}')
+
+    assert found(connection, limit=3) == (ids[:3], {True})
+    assert found(connection, limit=5) == (ids, {True})
+    assert found(connection, limit=6) == (ids, {False})
+    assert found(connection, size=1) == (ids[:1], {True})
+    assert found(connection, size=600) == (ids[:2], {True})
+
+
+def test_a_waiting_job_is_claimed_by_its_id_once_and_runs_like_any_other(connection):
+    first, second = waiting(connection, 2)
+    before = connection.run_one("job_seq_last")[0]
+
+    jobs = take(connection, [first, second])
+
+    assert [(job.id, job.attempt, job.kind) for job in jobs] == [(first, 1, "nap"), (second, 1, "nap")]
+    assert all(job.seq > before for job in jobs)
+    row = living(connection, first)
+    assert (row["state"], row["claim"], row["waits_for"]) == ("running", MINE, None)
+    assert take(connection, [first, second], claim_number(2, 1)) == []
+    connection.run("job_complete_archive", [first, second], [MINE])
+    assert archived(connection, first)["state"] == "completed"
+
+
+def test_a_waiting_job_that_somebody_else_claims_is_passed_over(connection, other):
+    first, second = waiting(connection, 2)
+    other.execute("begin")
+    assert [job.id for job in take(other, [first], claim_number(2, 1))] == [first]
+
+    assert [job.id for job in take(connection, [first, second])] == [second]
+
+    other.execute("rollback")
+    assert found(connection) == ([first], {False})
+
+
+def test_nothing_waiting_is_found_or_claimed_in_a_paused_queue(connection, operator):
+    ids = waiting(connection, 2)
+    admin.pause_queue(operator, "default")
+
+    assert found(connection) == ([], set())
+    assert take(connection, ids) == []
+
+    connection.listen(CHANNEL)
+    admin.resume_queue(operator, "default")
+    assert found(connection) == (ids, {False})
+    assert set(connection.notifications(1.0)) == {"default", "@waiting default"}
+
+
+def test_a_claim_of_waiting_jobs_whose_answer_was_lost_is_found_like_any_other(connection):
+    (job,) = waiting(connection)
+    low = connection.run_one("job_seq_last")[0]
+    number = claim_number(1, 2)
+    take(connection, [job], number)
+
+    assert connection.run("job_of_claim", "default", low, number) == [(job,)]
+
+
+def test_two_hosts_that_look_at_once_claim_each_job_once(connection, other):
+    ids = waiting(connection, 50)
+    assert found(connection) == found(other) == (ids, {False})
+
+    mine, others = take(connection, ids[:30]), take(other, ids, claim_number(2, 1))
+
+    assert sorted(job.id for job in [*mine, *others]) == ids

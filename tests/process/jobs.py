@@ -272,10 +272,13 @@ class DiceWorker(Worker[Dice]):
 class Late(Args, kind="late"):
     """Known to `registry_with_late` alone."""
 
+    seconds: float = 0.0
+
 
 class LateWorker(Worker[Late]):
     def work(self, job: Job[Late]) -> None:
         tell(job, "start")
+        time.sleep(job.args.seconds)
 
 
 registry_with_late = Registry()

@@ -60,6 +60,7 @@ def wake(producer, cursor):
 def run_and_keep(connection, producer, cursor, count=3, **columns):
     """Have jobs executed to their end, and keep their rows as they were while they ran; return their ids."""
     ids = add(connection, count, kind="hold", **columns)
+    cursor[board.WAITING_HINTS] += 1
     wake(producer, cursor)
     wait_for(lambda: set(ids) <= set(TOLD), what="the jobs to run")
     connection.execute(KEEP)
@@ -71,6 +72,16 @@ def run_and_keep(connection, producer, cursor, count=3, **columns):
 
 def states(connection, ids):
     return {living(connection, id_)["state"] for id_ in ids}
+
+
+def test_completions_of_jobs_that_had_waited_for_a_worker_are_found_though_no_frontier_tells_of_them(database, connection, often):
+    with working(database, database) as (producer, cursor):
+        ids = run_and_keep(connection, producer, cursor, state="waiting", seq=None, waits_for="worker")
+        assert max(cursor[at] for at in board.FRONTIER) == 0
+        connection.execute("delete from fastq.job_archive")
+        connection.execute(RESTORE)
+
+        wait_for(lambda: states(connection, ids) == {"retryable"}, what="the jobs to count as failed")
 
 
 def test_completions_that_the_database_forgot_count_as_failed_attempts_on_the_next_connection(database, connection, events):

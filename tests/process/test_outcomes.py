@@ -152,22 +152,3 @@ def test_args_that_never_decode_are_discarded_after_the_last_attempt(run, jobs):
 
     assert fate.attempt == 1
     assert "'seconds'" in fate.errors[0]["error"]
-
-
-def test_a_job_of_an_unknown_kind_is_put_off_until_a_process_knows_it(run, jobs, supervise, supervisor):
-    late = jobs.add("late", max_attempts=1)
-    other = jobs.add("nap")
-    fate = jobs.wait_for(late, "scheduled")
-    jobs.wait_for(other, "completed")
-
-    assert (fate.attempt, fate.errors) == (0, [])
-    assert "kind.unknown" in supervisor.said
-    assert "kind=late" in supervisor.said
-    assert jobs.told("start", late) == []
-
-    other_supervisor = supervise("tests.process.jobs:registry_with_late", queues="late=1")
-    jobs.execute("update fastq.job set scheduled_at = now(), queue = 'late' where id = %s", late)
-    jobs.execute("select pg_notify('fastq', '@due')")
-    assert jobs.wait_for(late, "completed").attempt == 1
-    assert other_supervisor.stop()[0] == 0
-    assert jobs.told("start", late)[0].pid not in supervisor.workers

@@ -53,9 +53,9 @@ def test_the_same_is_told_once_in_a_while(events):
     oddities, job = Oddities(), job_with(25, stated=1)
 
     oddities.look_at(job)
-    oddities.unknown(job, 10.0)
+    oddities.unknown(job)
     oddities.look_at(job)
-    oddities.unknown(job, 10.0)
+    oddities.unknown(job)
     assert [event.name for event in events] == ["max_attempts.differs", "kind.unknown"]
     oddities._told = {told: at - TOLD_EVERY for told, at in oddities._told.items()}
     oddities.look_at(job)

@@ -1,0 +1,28 @@
+-- what: claims those of the jobs $2 that still wait for a worker, straight from waiting: made available they would be anybody's, and who has no
+--       worker for them would take them again. They get a seq, since the rows of running jobs are looked for by it. The answer is that of job_claim.
+-- called by: waiting: after job_waiting. $1 claim, $2 ids bigint[], $3 queue.
+-- index: job_pkey.
+-- locks: the claimed rows; rows that others have locked are skipped.
+with mine as (
+    select id from fastq.job
+    where id = any ($2::bigint[]) and state = 'waiting' and waits_for = 'worker'
+      and not exists (select from fastq.queue where queue.name = $3::text and queue.paused_at is not null)
+    order by id
+    for update skip locked
+), claimed as (
+    update fastq.job
+    set state = 'running', seq = nextval('fastq.job_seq'), waits_for = null, claim = $1::bigint, attempt = attempt + 1,
+        attempted_at = clock_timestamp()
+    from mine
+    where job.id = mine.id
+    returning job.id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args, tags
+)
+select
+    string_agg(int8send(id), ''),
+    string_agg(int8send(seq), ''),
+    string_agg(int8send(counts), ''),
+    string_agg(timestamptz_send(created_at), ''),
+    string_agg(kind, E'\x1e'),
+    string_agg(args::text, E',\x1e'),
+    (json_object_agg(id, tags) filter (where tags is not null))::text
+from claimed
