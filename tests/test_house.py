@@ -24,7 +24,7 @@ LAYERS = (
     (
         "client client_async producer feed portion waiting oddities unanswered held forgotten executor loop watchdog completer "
         "cursor low_water listener registrar recovery lease lease_memory elector term chores periodic_store maintainer singleton "
-        "singletons migrate partitions embedded app admin admin_leaders admin_periodic connecting pooler"
+        "singletons migrate partitions embedded guarded app admin admin_leaders admin_periodic connecting pooler"
     ),
     "process children nursery places waker supervisor",
     "cli bench testing __init__ __main__",

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fastq import embedded
-from fastq.errors import ConfigError
+from fastq.errors import ConfigError, DatabaseUnavailable
 from tests.helpers import execute, process_exists, wait_for
 
 pytestmark = pytest.mark.process
@@ -218,3 +219,102 @@ def test_binaries_that_are_closed_to_others_are_copied_once(folder, monkeypatch)
         assert copy.is_relative_to(folder / "home")
         assert Path(f"/proc/{server.pid}/exe").readlink() == copy / "postgres"
     shutil.rmtree(folder / "home")
+
+
+def as_nobody(folder: Path, script: str) -> None:
+    """Do something in the data folder with the rights of the server's user, as whoever has broken into it would."""
+    data = (folder / "data").resolve()
+    subprocess.run(["/bin/sh", "-ec", script], user=data.stat().st_uid, extra_groups=[], cwd=data, check=True)
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Iterator[Path]:
+    """Give a file of root's that nobody else may read or write; at the end it is what it was."""
+    file = tmp_path / "secret"
+    file.write_text("root:secret")
+    file.chmod(0o600)
+    for part in (tmp_path, *tmp_path.parents):
+        if part.is_relative_to(tempfile.gettempdir()) and part != Path(tempfile.gettempdir()):
+            part.chmod(0o711)
+    before = file.stat()
+    yield file
+    after = file.stat()
+    assert file.read_text() == "root:secret"
+    assert (after.st_ino, after.st_uid, after.st_mode) == (before.st_ino, before.st_uid, before.st_mode)
+
+
+@as_root
+@pytest.mark.parametrize("name", ["fastq.conf", "postmaster.pid", "server.log", "PG_VERSION"])
+def test_root_is_not_led_elsewhere_by_a_link_of_the_servers_user(name, folder, secret):
+    embedded.start(folder).stop()
+    as_nobody(folder, f"test ! -e {name} || mv {name} kept; ln -s {secret} {name}")
+
+    try:
+        embedded.start(folder).stop()
+    except (ConfigError, DatabaseUnavailable) as error:
+        told = str(error)
+    else:
+        told = ""
+    finally:
+        as_nobody(folder, f"rm -f {name}; test ! -e kept || mv kept {name}")
+    assert "secret" not in told.replace(str(secret), "")
+
+
+@as_root
+def test_root_deletes_no_folder_that_the_servers_user_names(folder, secret):
+    deep = folder / ("deeper" * 20)
+    deep.mkdir()
+    deep.chmod(0o711)
+    server = embedded.start(deep)
+    sockets = server.url.partition("host=")[2]
+    as_nobody(deep, f"sed -i 's,{sockets},{secret.parent},' postmaster.pid")
+
+    with socket.socket(socket.AF_UNIX) as listening:  # as a server would there
+        listening.bind(str(secret.parent / ".s.PGSQL.5432"))
+        listening.listen()
+        server.stop()
+
+    assert secret.exists()
+    shutil.rmtree(sockets, ignore_errors=True)
+
+
+@as_root
+def test_nobody_else_can_hold_the_locks(folder):
+    embedded.start(folder).stop()
+
+    assert {name: (folder / name).stat().st_mode & 0o777 for name in ("lock", "users")} == {"lock": 0o600, "users": 0o600}
+    with pytest.raises(subprocess.CalledProcessError):
+        as_nobody(folder, ": < ../lock")
+
+
+@as_root
+def test_a_lock_that_an_earlier_version_left_open_to_all_is_closed(folder):
+    (folder / "lock").touch()
+    (folder / "lock").chmod(0o644)
+
+    embedded.start(folder).stop()
+
+    assert (folder / "lock").stat().st_mode & 0o777 == 0o600
+
+
+@as_root
+def test_a_folder_of_somebody_elses_is_refused(folder):
+    theirs = folder / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+
+    with pytest.raises(ConfigError, match="belongs to uid 65534, expected uid 0: choose another folder"):
+        embedded.start(theirs)
+
+    assert list(theirs.iterdir()) == []
+
+
+def test_a_folder_that_others_may_write_to_is_refused(folder):
+    everybodys = folder / "everybodys"
+    everybodys.mkdir()
+    everybodys.chmod(0o777)
+
+    with pytest.raises(ConfigError, match=r"is open to writers \(mode 777\): give --data-dir a folder of its own"):
+        embedded.start(everybodys)
+
+    assert list(everybodys.iterdir()) == []
