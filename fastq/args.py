@@ -115,7 +115,10 @@ def kind(name: str, **options: Unpack[KindOptions]) -> Callable[[type[C]], type[
 
     def attach(cls: type[C]) -> type[C]:
         if not issubclass(cls, Args):
-            raise OptionError(f"@kind({name!r}) needs a class derived from Args; for others write Kind({name!r}, ...)")
+            raise OptionError(
+                f"@kind({name!r}) needs a class derived from Args, so that enqueue takes it: write class "
+                f"X(Args, msgspec.Struct); for a class that is not yours Kind({name!r}, X), and enqueue(..., kind=...)"
+            )
         _attach(cls, Kind(name, cls, **options))
         return cls
 

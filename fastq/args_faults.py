@@ -78,6 +78,41 @@ def fault_in_types(args: Any) -> Fault | None:
     return None
 
 
+def fault_in_fields(type_: Any) -> str | None:
+    """Say which field of a type can never be JSON, whatever is in it; None where each can be, or where pydantic has the say.
+
+    A union may hold something else: it is left to what is enqueued. A name that is not defined yet is left to the first use.
+    """
+    if hasattr(type_, "model_validate_json"):
+        return None
+    try:
+        todo = [("", msgspec.inspect.type_info(type_))]
+    except NameError:
+        return None
+    except TypeError as error:
+        return f"{type_!r} cannot be read from JSON: {error}"
+    seen: set[int] = set()
+    while todo:
+        path, kind = todo.pop()
+        if isinstance(kind, msgspec.inspect.CustomType):
+            name = getattr(kind.cls, "__qualname__", kind.cls)
+            return f"field '{path}' is a {name}, which JSON cannot hold; give the job what the worker finds it by"
+        if id(getattr(kind, "cls", kind)) not in seen:
+            seen.add(id(getattr(kind, "cls", kind)))
+            todo += reversed([(f"{path}.{label}".strip("."), part) for label, part in _parts_of(kind)])
+    return None
+
+
+def _parts_of(kind: msgspec.inspect.Type) -> list[tuple[str, msgspec.inspect.Type]]:
+    """Return the types that a type is made of, with a name for the place of each."""
+    if fields := getattr(kind, "fields", None):
+        return [(field.encode_name, field.type) for field in fields]
+    if isinstance(kind, msgspec.inspect.DictType):
+        return [("keys", kind.key_type), ("values", kind.value_type)]
+    items = getattr(kind, "item_types", None) or [getattr(kind, "item_type", None)]
+    return [("items", item) for item in items if item is not None]
+
+
 def difference(came: Any, seen: Any, path: str = "", depth: int = 0) -> Fault | None:
     """Find the first field in which two values differ; None if they are the same, field by field."""
     if came == seen:

@@ -179,8 +179,9 @@ class Elector:
             if candidacy.name in hinted and now >= candidacy.rests_until and candidacy.due > now + HINT_REST:
                 soon = now + HINT_REST * random.uniform(0.0, 1.0)  # noqa: S311 - no secret
                 candidacy.due = min(candidacy.due, max(soon, candidacy.looked_at + HINT_REST))
-            if candidacy.fence in unwanted and candidacy.trust.holds():  # else it is lost, and who lost it need not rest
-                self._resign(candidacy, unwanted[candidacy.fence])
+            why = unwanted.get(candidacy.fence) if candidacy.fence else None
+            if why and candidacy.trust.holds():  # else it is lost, and who lost it need not rest
+                self._resign(candidacy, why)
 
     def _end_distrusted(self) -> None:
         for candidacy in self._held():

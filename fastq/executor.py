@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq import forks, outcome
 from fastq.events import emit
-from fastq.job import Cancel, Job, JobCancelled, JobInterrupt
+from fastq.job import Cancel, Job, JobCancelled, JobInterrupt, Snooze
 from fastq.lane import REFILL, STOP
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def settle(job: Job[Any], value: object, error: BaseException | None, *, leaving
 def _settled(job: Job[Any], value: object, error: BaseException | None, leaving: bool) -> object:
     if isinstance(error, JobCancelled):
         return outcome.Release() if leaving else Cancel(str(error) or "cancelled while running")
+    if isinstance(error, Snooze | Cancel):
+        value, error = error, None
     if error is None:
         result, problem = outcome.of_value(value)
         if problem:

@@ -15,7 +15,6 @@ It deliberately has no database and no methods that act: what shall happen to a 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
@@ -130,20 +129,27 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         id: int = 1,  # noqa: A002 - the field's name
         attempt: int = 1,
         kind: "Named | str | None" = None,
-        queue: str = DEFAULT_QUEUE,
-        priority: int = DEFAULT_PRIORITY,
-        max_attempts: int = DEFAULT_MAX_ATTEMPTS,
-        tags: Tags = (),
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        tags: Tags | None = None,
         created_at: datetime | None = None,
     ) -> "Job[B]":
         """Make a job without a database, to test a worker: `SortWorker().work(Job.of(SortArgs(["b", "a"])))`.
 
-        `kind` names that of args whose class names none: a Kind, or its name.
+        `kind` names that of args whose class names none: a Kind, or its name. What is not given is as `enqueue` would have it:
+        the kind's, or the default.
         """
-        of: Named | str | None = kind or getattr(type(args), "__fastq_kind__", None)
-        name = of if isinstance(of, str) else of.name if of is not None else ""
-        created = created_at or datetime.now(UTC)
-        alone = _Alone(name, queue, priority, max_attempts, tuple(tags), created)
+        of: Any = kind or getattr(type(args), "__fastq_kind__", None)
+        named, stated = (of, None) if isinstance(of, str) else (getattr(of, "name", ""), of)
+        alone = _Alone(
+            named,
+            queue or getattr(stated, "queue", None) or DEFAULT_QUEUE,
+            priority or getattr(stated, "priority", None) or DEFAULT_PRIORITY,
+            max_attempts or getattr(stated, "max_attempts", None) or DEFAULT_MAX_ATTEMPTS,
+            tuple(getattr(stated, "tags", ()) if tags is None else tags),
+            created_at or datetime.now(UTC),
+        )
         return Job(id, attempt, args, 0, alone)
 
     @property
@@ -216,24 +222,47 @@ class _Alone:
         return self._tags
 
 
-@dataclass(frozen=True, slots=True, init=False)
-class Snooze:
-    """Return this from `work` to run the job again in so many seconds, or after a timedelta; it spends no attempt."""
+class _Verdict(BaseException):
+    """What `work` may return or raise, alike: a value, equal to another that says the same.
 
-    seconds: float
+    Not an `Exception`: raised deep within a worker, it must pass each `except Exception: log and go on` on its way.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what is said, not when or where."""
+        return isinstance(other, _Verdict) and type(self) is type(other) and self.args == other.args
+
+    def __hash__(self) -> int:
+        """Go with `==`."""
+        return hash((type(self), str(self)))
+
+
+class Snooze(_Verdict):
+    """Return or raise this from `work` to run the job again in so many seconds, or after a timedelta; it spends no attempt."""
 
     def __init__(self, seconds: float | timedelta) -> None:
         """Refuse what is not a time to wait; a bad value fails the attempt that made it."""
         wait: object = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= MAX_DELAY:
             raise ValueError(f"Snooze({seconds!r}): expected seconds from 0 to {MAX_DELAY:.0f}, or a timedelta")
-        object.__setattr__(self, "seconds", float(wait))
+        self.seconds = float(wait)
+        super().__init__(self.seconds)
+
+    def __repr__(self) -> str:
+        """Write it as one would make it."""
+        return f"Snooze(seconds={self.seconds})"
 
 
-class Cancel(msgspec.Struct, frozen=True):
-    """Return this from `work` to end the job for good, with the reason on record."""
+class Cancel(_Verdict):
+    """Return or raise this from `work` to end the job for good, with the reason on record."""
 
-    reason: str = ""
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        """Write it as one would make it."""
+        return f"Cancel(reason={self.reason!r})"
 
 
 class JobInterrupt(BaseException):

@@ -73,10 +73,12 @@ WAITS = Release(math.inf)
 
 def of_value(value: object) -> tuple[object, str | None]:
     """Return the outcome of what `work` returned, and what is wrong with the value if it cannot be kept."""
-    if value is None or type(value) is Snooze:
-        return value, None
-    if type(value) is Cancel:  # an exception as the reason would keep its traceback, and that the job
-        return value if type(value.reason) is str else Cancel(_text_of(value.reason)), None
+    if value is None:
+        return None, None
+    if isinstance(value, Snooze):  # another one, here and below: what was raised keeps its traceback, and that the job
+        return Snooze(value.seconds), None
+    if isinstance(value, Cancel):  # an exception as the reason would keep its traceback, too
+        return Cancel(value.reason if type(value.reason) is str else _text_of(value.reason)), None
     try:
         encoded = msgspec.json.encode(value)
         text = encoded.decode()  # msgspec.Raw passes what is no UTF-8

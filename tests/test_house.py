@@ -18,7 +18,7 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 LAYERS = (
     "errors config environment job retry retention",
     (
-        "codec _codec_py _codec_c args args_json args_faults schedule periodic worker board claimed lane outcome "
+        "codec _codec_py _codec_c args args_json args_faults schedule periodic worker worker_faults board claimed lane outcome "
         "db urls statements qualified events log stdout enqueue wake_limiter pool adapters forks django_jobs"
     ),
     (

@@ -170,7 +170,7 @@ def test_unknown_option_is_refused_where_it_is_written():
 
 
 def test_decorator_wants_an_args_class():
-    with pytest.raises(OptionError, match=r"needs a class derived from Args; for others write Kind\('x', ...\)"):
+    with pytest.raises(OptionError, match=r"needs a class derived from Args, so that enqueue takes it: write class X\(Args,"):
         kind("x")(int)
 
 

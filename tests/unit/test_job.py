@@ -78,6 +78,21 @@ def test_job_made_by_hand_has_the_defaults_of_a_fresh_one():
     assert abs((job.created_at - datetime.now(UTC)).total_seconds()) < 60
 
 
+def test_job_made_by_hand_has_what_its_kind_states():
+    @dataclass
+    class MailArgs(Args, kind="mail", queue="emails", priority=2, max_attempts=5, tags=["outgoing"]):
+        pass
+
+    for job in (
+        Job.of(MailArgs()),
+        Job.of({}, kind=Kind("mail", dict, queue="emails", priority=2, max_attempts=5, tags=["outgoing"])),
+    ):
+        stated = (job.kind, job.queue, job.priority, job.max_attempts, job.tags)
+        assert stated == ("mail", "emails", 2, 5, ("outgoing",))
+    told = Job.of(MailArgs(), queue="q", priority=1, max_attempts=1, tags=[])
+    assert (told.queue, told.priority, told.max_attempts, told.tags) == ("q", 1, 1, ())
+
+
 def test_job_made_by_hand_says_what_it_was_told():
     told = {"id": 9, "attempt": 2, "kind": "x", "queue": "q", "priority": 3, "max_attempts": 4, "tags": ("t",)}
 

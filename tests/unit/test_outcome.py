@@ -162,6 +162,23 @@ def test_what_has_yet_to_run_fails_the_attempt(make, recwarn):
     assert [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)] == []
 
 
+@pytest.mark.parametrize("verdict", [Cancel("no such user"), Snooze(60)])
+def test_a_verdict_may_be_raised_as_well_as_returned_and_keeps_no_traceback(verdict, events):
+    def work():
+        try:
+            raise verdict
+        except Exception as error:  # of a worker that logs and goes on
+            raise AssertionError from error
+
+    with pytest.raises(type(verdict)) as caught:
+        work()
+
+    for settled in (settle(Job.of(None), None, caught.value), settle(Job.of(None), caught.value, None)):
+        assert settled == verdict
+        assert settled.__traceback__ is None
+    assert events == []
+
+
 def test_a_reason_is_kept_as_text_so_that_no_outcome_holds_an_exception():
     assert of_value(Cancel("not needed")) == (Cancel("not needed"), None)
     assert of_value(Cancel(KeyError("no such user"))) == (Cancel("'no such user'"), None)

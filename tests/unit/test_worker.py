@@ -1,7 +1,9 @@
 """Workers and their registry: what is found when a worker is registered, and what is refused with which words."""
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
 import pytest
 
@@ -333,6 +335,7 @@ def test_args_without_dataclass_are_refused_when_their_worker_is_registered(regi
         ("queues", "mails", "queue"),
         ("max_retries", 3, "max_attempts"),
         ("time_limit", 30, "timeout"),
+        ("retries", 3, "max_attempts"),
         ("retry_dealy", lambda self, attempt, error: 1.0, "retry_delay"),
     ],
 )
@@ -344,6 +347,84 @@ def test_a_misspelt_option_of_a_worker_is_refused_with_the_one_that_is_meant(reg
     setattr(SortWorker, name, value)
 
     assert f"SortWorker.{name}: a worker has no such option; did you mean {meant}?" in refused(registry, SortWorker)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("tags", ["red"], "a worker has no such option; tags are the args' own: class YourArgs(Args, kind=..., tags=[...])"),
+        ("kind", "sort", "registering sets it; name it in the args' class"),
+        ("kind", MAIL, "or for args of others in the class line: class X(Worker[...], kind=...)"),
+        ("is_async", True, "registering sets it; write async def work"),
+    ],
+)
+def test_what_a_worker_says_in_vain_is_refused_with_where_to_say_it(registry, name, value, said):
+    class SortWorker(Worker[SortArgs]):
+        def work(self, job):
+            pass
+
+    setattr(SortWorker, name, value)
+
+    assert said in refused(registry, SortWorker)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("retries", "takes kind=... and no retries; an option is an attribute: write max_attempts = ... in the class"),
+        ("timeout", "write timeout = ... in the class; there are queue, priority, max_attempts, timeout, archive"),
+        ("tags", "tags are the args' own"),
+    ],
+)
+def test_an_option_in_the_class_line_of_a_worker_is_refused_with_where_to_say_it(name, said):
+    with pytest.raises(RegistryError, match="SortWorker: its class line takes") as caught:
+        type(Worker)("SortWorker", (Worker,), {}, **{name: 3})
+
+    assert said in str(caught.value)
+
+
+class Node(TypedDict):
+    children: "list[Node]"
+
+
+@pytest.mark.parametrize(
+    ("field", "of"),
+    [
+        (threading.Thread, "field 'what' is a Thread"),
+        (list[complex], "field 'what.items' is a complex"),
+        (dict[str, tuple[int, threading.Event]], "field 'what.values.items' is a Event"),
+        (Callable[[], None], "field 'what' is a Callable"),
+    ],
+)
+def test_args_with_a_field_that_can_never_be_json_are_refused(registry, field, of):
+    @dataclass
+    class OddArgs(Args, kind="odd"):
+        node: Node
+        what: field
+
+    class OddWorker(Worker[OddArgs]):
+        def work(self, job):
+            pass
+
+    told = refused(registry, OddWorker)
+    assert "the args of kind 'odd': " in told
+    assert of in told
+
+
+def test_args_with_a_field_that_may_be_json_are_taken(registry):
+    @dataclass
+    class WideArgs(Args, kind="wide"):
+        node: Node
+        anything: Any
+        perhaps: threading.Thread | None
+        tree: "list[WideArgs]"
+
+    @registry.register
+    class WideWorker(Worker[WideArgs]):
+        def work(self, job):
+            pass
+
+    assert list(registry.workers) == ["wide"]
 
 
 def test_attributes_of_ones_own_are_no_misspelt_options(registry):
