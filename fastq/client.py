@@ -5,7 +5,7 @@ connects for itself. With `conn` a job is part of the caller's transaction: ther
 not. Without, it is a transaction of its own, on a small pool of autocommit connections.
 
 What is decided about args and options is in enqueue.py, how callers' connections differ in adapters.py, when a wake-up
-may be sent in wake_limiter.py. It deliberately starts no thread but psycopg_pool's and a timer for the last of several wake-ups.
+may be sent in wake_limiter.py. It deliberately starts no thread but a timer for the last of several wake-ups.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Settings:
         self.schema = config.schema
         self.max_bytes = config.max_args_bytes
         self.prepare = not config.poll_only
+        self.seconds = config.statement_timeout
 
     def text(self, name: str) -> str:
         """Return a statement of fastq/sql for our schema, to be run in a session whose search path is not ours."""
@@ -143,6 +144,7 @@ class Client:
         if conn is not None:
             return self._copy(conn, items, kind, options, delay, at)
         with self._here().connection() as connection, connection.transaction():
+            connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
             return self._copy(connection, items, kind, options, delay, at)
 
     def cancel(self, job_id: int, *, conn: object | None = None) -> bool:
@@ -275,7 +277,7 @@ class _Sessions:
         if self._pool is None:
             with self._lock:
                 if self._pool is None:
-                    self._pool = pool.open_pool(self._settings.url, prepare=self._settings.prepare)
+                    self._pool = pool.Pool(self._settings.url, prepare=self._settings.prepare, seconds=self._settings.seconds)
         return self._pool
 
     def _come_back(self, delay: float | None) -> None:
@@ -292,7 +294,10 @@ class _Sessions:
     def _wake(self, opened: pool.Pool, *, everything: bool = False) -> None:
         names, delay = self._limiter.take(everything)
         if names:
-            with suppress(*pool.Failed), opened.connection() as connection:  # a hint: without it the next poll finds the jobs
+            with (
+                suppress(*pool.Failed),
+                opened.connection(patient=False) as connection,
+            ):  # a hint: without it the next poll finds the jobs
                 adapters.run(connection, *self._settings.waking(names))
         if not everything:
             self._come_back(delay)

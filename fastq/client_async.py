@@ -104,6 +104,7 @@ class AsyncClient:
         if conn is not None:
             return await self._copy(conn, items, kind, options, delay, at)
         async with self._here().connection() as connection, connection.transaction():
+            await connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
             return await self._copy(connection, items, kind, options, delay, at)
 
     async def cancel(self, job_id: int, *, conn: object | None = None) -> bool:
@@ -201,7 +202,6 @@ class _AsyncSessions:
         self.loop = loop
         self._settings = settings
         self._limiter = WakeLimiter()
-        self._lock = asyncio.Lock()  # guards the opening of the pool
         self._pool: pool.AsyncPool | None = None
         self._timer: asyncio.Task[None] | None = None
 
@@ -209,7 +209,7 @@ class _AsyncSessions:
     async def connection(self) -> AsyncIterator[Any]:
         """Lend a connection, the first time after opening the pool."""
         try:
-            async with (await self._opened()).connection() as connection:
+            async with self._opened().connection() as connection:
                 yield connection
         except pool.Failed as error:
             explained = pool.explained(error, self._settings.schema)
@@ -238,11 +238,10 @@ class _AsyncSessions:
         await self._wake(opened, everything=True)
         await opened.close()
 
-    async def _opened(self) -> pool.AsyncPool:
-        async with self._lock:
-            if self._pool is None:
-                self._pool = await pool.open_async_pool(self._settings.url, prepare=self._settings.prepare)
-            return self._pool
+    def _opened(self) -> pool.AsyncPool:
+        if self._pool is None:
+            self._pool = pool.AsyncPool(self._settings.url, prepare=self._settings.prepare, seconds=self._settings.seconds)
+        return self._pool
 
     async def _trailing(self, delay: float | None) -> None:
         while delay is not None and self._pool is not None:
@@ -253,6 +252,6 @@ class _AsyncSessions:
         names, delay = self._limiter.take(everything)
         if names:
             with suppress(*pool.Failed):  # a hint: without it the next poll finds the jobs
-                async with opened.connection() as connection:
+                async with opened.connection(patient=False) as connection:
                     await adapters.run_async(connection, *self._settings.waking(names))
         return delay

@@ -7,7 +7,7 @@ Two threads per connection, one for each direction; each has at most one chunk i
     sever        all connections are closed
     late         seconds by which each answer of the server is kept back: the statement takes effect in time, its answer does not
     lose         nothing passes any more on the next connections, one after the other, on which a statement is executed, that
-                 execution included, and nobody is told; or on some connection of those that are open. Others are not affected
+                 execution included, and nobody is told; or on one of those that are open, or all. Others are not affected
     hold         only the next execution of a statement, prepared or not, known by its text, is kept on its way to the server
     release      it is delivered now
 """
@@ -114,6 +114,13 @@ class Proxy:
             if links := [link for link in self._links if not link.dark]:
                 dice.choice(links).dark = True
                 self.lost += 1
+
+    def lose_all(self) -> None:
+        """Lose the connections that are open."""
+        with self._state:
+            for link in self._links:
+                self.lost += not link.dark
+                link.dark = True
 
     def give_up_lost(self) -> None:
         """Close the connections that were lost, as a server does when it finds out: it takes no more than so many."""

@@ -36,7 +36,6 @@ UPWARD = {("worker", "singleton")}
 
 DOORS = {  # what is imported -> who may
     "psycopg": {"db", "pool", "urls"},
-    "psycopg_pool": {"pool"},
     "fastq._fastq": {"_codec_c"},
     "signal": {"supervisor", "process", "nursery", "forks", "cli"},
     "multiprocess": {"children"},

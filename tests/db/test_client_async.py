@@ -171,7 +171,7 @@ def test_event_loops_in_several_threads_keep_their_own_connections(database):
     for thread in threads:
         thread.join(30)
     assert count(database) == 20
-    # Each has one, one that was tried first, and maybe one for a wake-up; had each thrown away the other's there were 20.
+    # Each has one, and maybe one for a wake-up; had each thrown away the other's there were 20.
     assert len(seen[0] | seen[1]) < 10
 
 
