@@ -128,11 +128,14 @@ class AsyncFork(Args, kind="async_fork"):
 @registry.register
 class AsyncForkWorker(Worker[AsyncFork]):
     async def work(self, job: Job[AsyncFork]) -> None:
+        loop = asyncio.get_running_loop()
+        under_way = loop.create_future()
+        loop.call_later(0.05, under_way.set_result, None)
         if fork(job, job.args.how):
             tell(job, "end")
-        elif job.args.how == "await":
+        elif job.args.how.startswith("await"):
             sys.stderr = Path(os.devnull).open("w")  # noqa: ASYNC230, SIM115 - it ends
-            await asyncio.sleep(0.01)
+            await (asyncio.sleep(0.01) if job.args.how == "await" else under_way)
             tell(job, "awaited in the child")
 
 

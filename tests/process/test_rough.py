@@ -67,11 +67,12 @@ def test_what_a_job_forks_ends_with_its_part_of_work_and_runs_no_other_job(super
     jobs.wait_until_told("end", times=300)
 
     with jobs.connection.transaction():
-        forks = [jobs.add(kind, how=how) for kind in ("fork", "async_fork") for how in ("return", "exit", "raise", "await")]
+        hows = ("return", "exit", "raise", "await", "await what is under way")
+        forks = [jobs.add(kind, how=how) for kind in ("fork", "async_fork") for how in hows]
         naps = jobs.add_all("nap", [{"seconds": 0.001}] * 20)
     jobs.wait_until_none_is_left()
 
-    for id_, code in zip(forks, (0, 7, 1, 0, 0, 7, 1, 1), strict=True):
+    for id_, code in zip(forks, (0, 7, 1, 0, 0, 0, 7, 1, 1, 1), strict=True):
         assert [line.what for line in jobs.told(id_=id_)] == [f"child ended with {code}", "end"]
         assert jobs.fate(id_).attempt == 1
     assert [len(jobs.told("start", id_)) for id_ in naps] == [1] * len(naps)
