@@ -2,6 +2,7 @@
 
 import asyncio
 import queue
+import sys
 import threading
 import time
 from itertools import pairwise
@@ -348,6 +349,7 @@ def test_one_that_was_asked_to_resign_has_returned_before_another_begins(start, 
     assert [moments.get(timeout=10)[0] for _ in range(2)] == ["ended", "began"]
 
 
+@pytest.mark.skipif(sys.gettrace() is not None, reason="under a tracer, such as coverage's, the exception gets into the call")
 def test_a_process_whose_function_cannot_be_ended_leaves_the_lease_to_others(start, database, told):
     calls, heirs, may_end = queue.Queue(), queue.Queue(), threading.Event()
 
