@@ -3,8 +3,9 @@
 Made and stopped by the supervisor's main thread. The elector's thread calls when a term begins or ends; the work is done by the
 terms' own threads (term.py). Worker processes never lead.
 
-    leader:DOMAIN   one leader per domain: promote, periodic | rescue | prune: for the domain's queues (the default domain: all)
-    schema          one in the whole schema, whatever the domains are: partitions, processes, forget, domains, unled | reindex
+    leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
+    schema          one in the whole schema, whatever the domains are: partitions, processes, forget, domains, unled, unworked |
+                    reindex
 
 The bar separates tracks, each a thread and a connection, so that what takes long keeps neither due jobs nor a lost host waiting.
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fastq.chores.admit import Admit
 from fastq.chores.domains import DEFAULT, DomainQueues, Domains
 from fastq.chores.forget import Forget
 from fastq.chores.partitions import Partitions
@@ -26,6 +28,7 @@ from fastq.chores.prune import Prune
 from fastq.chores.reindex import Reindex
 from fastq.chores.rescue import Rescue
 from fastq.chores.unled import Unled
+from fastq.chores.unworked import Unworked
 from fastq.elector import Candidacy, Elector
 from fastq.term import Term
 
@@ -110,9 +113,9 @@ class Maintainer:
 def domain_chores(config: Config) -> Sequence[Sequence[Chore]]:
     """Make the chores of a domain's leader."""
     named: list[Chore] = [] if config.leader_domain == DEFAULT else [DomainQueues()]
-    return [[*named, Promote(), Periodic()], [*named, Rescue()], [*named, Prune()]]
+    return [[*named, Promote(), Periodic(), Admit()], [*named, Rescue()], [*named, Prune()]]
 
 
 def schema_chores(_: Config) -> Sequence[Sequence[Chore]]:
     """Make the chores that one supervisor of the whole schema does."""
-    return [[Partitions(), Processes(), Forget(), Domains(), Unled()], [Reindex()]]
+    return [[Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked()], [Reindex()]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq import admin, app, log, periodic_store, pooler
 from fastq.chores import domains
-from fastq.cli import settings
+from fastq.cli import settings, shared_queues
 from fastq.cli.database import Database, found, tell_app
 from fastq.cli.output import note, plural, table
 from fastq.cli.version import program_version
@@ -116,6 +116,8 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
             _warn(config, f"queue '{row.name}' is paused: fastq queues resume {row.name}")
         elif row.name not in queues.keys() | left_out and row.unworked and not row.paused_at:
             _warn(config, f"queue '{row.name}' has jobs, and no process works it: {_adding(config, row.name)}")
+    for text in shared_queues.warnings(connection, queues, registry.workers.keys()):
+        _warn(config, text)
 
 
 def _adding(config: Config, queue: str) -> str:

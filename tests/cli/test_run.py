@@ -61,6 +61,31 @@ def test_run_tells_of_a_queue_whose_jobs_nobody_works(on_database, database, fol
     assert told in program.said
 
 
+def test_run_warns_of_a_queue_that_living_processes_with_other_kinds_work_too(on_database, database, folder):
+    known = """insert into fastq.process (id, host, pid, supervisor, queues, kinds, expires_at)
+        values (%s, %s, 1, 'x:1:y', %s, %s, now() + make_interval(secs => %s))"""
+    execute(database, known, 1, "berta", "default,other", ["sort", "mail"], 60)
+    execute(database, known, 2, "carl", "default", ["mail", "note"], 60)  # they know the same
+    execute(database, known, 3, "dora", "default", ["old"], -1)
+    execute(database, known, 4, "emil", "other", ["old"], 60)
+    execute(database, known, 5, "fritz", "default", [], 60)
+    execute(database, known, 6, "gerda", "default", None, 60)
+
+    with started(folder, *command("run", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=database) as program:
+        program.wait_until_it_says("lease.acquired lease=leader:default")
+        wait_for(lambda: execute(database, "select kinds from fastq.process where id > 6") != [])
+        assert execute(database, "select distinct kinds from fastq.process where id > 6") == [(["mail", "note"],)]
+        assert program.stop() == 0
+
+    told = (
+        "warning: queue 'default' is shared with processes of other kinds on berta: only they have workers for sort; "
+        "not all of them have workers for note; each job that comes to the wrong process waits for a right one: give each "
+        "service a queue of its own (while a new version is rolled out, this passes)"
+    )
+    assert told in program.said
+    assert program.said.count("is shared with") == 1
+
+
 def test_all_that_run_says_is_json_when_asked(database, folder):
     words = command("run", "app:registry", "--procs", 1, "--log-json")
 

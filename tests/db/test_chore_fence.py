@@ -36,6 +36,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "archive_prune_default": (7, 100),
     "domain_queues": ("default", ["late"]),
     "index_note": ("job_ready", 1.0, None),
+    "job_admit": (None, [4], CHANNEL),
     "job_promote": (None, [1], CHANNEL),
     "job_rescue": (None, "default", [2, 3], [claim_number(3, 1)] * 2, [1, 1], CHANNEL, ERROR),
     "lease_forget": ("", 10, 60.0),
@@ -61,6 +62,7 @@ def site(database, connection):
     add(connection, state="scheduled", seq=None, scheduled_at="2000-01-01")
     add(connection, state="running", attempt=1, claim=claim_number(3, 1), attempted_at="2000-01-01")
     add(connection, state="running", attempt=1, claim=claim_number(3, 1), attempted_at="2000-01-01", max_attempts=1)
+    add(connection, state="waiting", seq=None, waits_for="worker")
     made = site_on(database)
     yield made
     made.connection.close()

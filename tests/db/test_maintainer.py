@@ -11,8 +11,8 @@ from tests.db.jobs import add, claim, claim_number, session
 from tests.helpers import wait_for
 
 GONE, AT_WORK = 3, 4  # numbers of processes
-DOMAIN_CHORES = {"promote", "periodic", "rescue", "prune"}
-SCHEMA_CHORES = {"partitions", "processes", "forget", "domains", "unled", "reindex"}
+DOMAIN_CHORES = {"promote", "periodic", "admit", "rescue", "prune"}
+SCHEMA_CHORES = {"partitions", "processes", "forget", "domains", "unled", "unworked", "reindex"}
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ CLAIM = claim_number(1, 1)
 IDS, CLAIMS = [1, 2, 3], [CLAIM]
 FENCE = ("leader:default", "me", 1)
 PARAMETERS = {
+    "job_admit": (*FENCE, None, IDS, CHANNEL),
     "job_cancel": (IDS, CHANNEL),
     "job_claim": (CLAIM, "default", *START, 100, *[END] * 4),
     "job_claim_bounded": (CLAIM, "default", *START, 100, *[END] * 4, 1_000_000, IDS),
@@ -64,6 +65,8 @@ PARAMETERS = {
     "process_beat": ([1, 2], [10, 20], "host", "host:1:x", "default", 15.0, "default", [], ["nap"]),
     "process_end": (IDS, "host:1:x"),
     "queue_forget": (*FENCE, 60.0, 100),
+    "queue_unworked": (100,),
+    "waiting_known": (None, 100, []),
 }
 INDEX = re.compile(
     r"\b(?:job|once|periodic|periodic_tick|process)_(?:ready|pkey|due|waiting|cancel_requested|id)\b|\bjob_archive_id\b"

@@ -94,6 +94,15 @@ def test_a_look_for_due_jobs_hashes_those_that_are_set_aside(crowded):
     assert "hashed SubPlan" in found["Filter"]
 
 
+@pytest.mark.parametrize("queues", FILTERS.values(), ids=FILTERS)
+def test_a_look_for_jobs_that_wait_for_a_worker_reads_those_alone(crowded, queues):
+    pages, indexes, walked = looked(crowded, "waiting_known", (queues, 20_000, []))
+
+    assert indexes <= {"job_waiting", "process_pkey"}
+    assert walked <= SMALL
+    assert pages < 50
+
+
 @pytest.mark.lease("L51")
 @pytest.mark.parametrize("queues", FILTERS.values(), ids=FILTERS)
 def test_a_window_of_the_rescue_reads_its_jobs(crowded, queues):
