@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastq import board, db, held
+from fastq import board, db
 from fastq.claimed import integers
 from fastq.events import emit
+from fastq.held import Account
 from fastq.job import Job
 from fastq.outcome import Failed, error_json, failed
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from fastq.board import Board
     from fastq.db import Connection
     from fastq.feed import Feed
+    from fastq.held import Held
 
 INTERVAL = 4.0
 """Seconds between looks while nothing calls for one: after a restore that cut no connection no job is stuck for longer than that
@@ -81,9 +83,11 @@ class Numbers(Protocol):
     number: int
 
 
-class Surroundings(held.Places, Protocol):
+class Surroundings(Protocol):
     """What is needed of the process around it."""
 
+    feeds: list[Feed]
+    held: Held
     board: Board
 
     @property
@@ -117,7 +121,7 @@ class Forgotten:
     """The looks of one process, all by its producer's thread."""
 
     def __init__(self, around: Surroundings) -> None:
-        self._held = held.Held(around)
+        self._held = around.held
         self._feeds = around.feeds
         self._me = (around.seat.number, os.getpid())
         self._host = socket.gethostname().encode()
@@ -132,7 +136,7 @@ class Forgotten:
         self._after = [0] * board.PRIORITIES  # and how far in that
         self._suspects: list[int] = []  # ids of a window that were not seen to be held ...
         self._queue = self._feeds[0]  # ... of this queue ...
-        self._account: held.Account | None = None  # ... until an account tells whether they are
+        self._account: Account | None = None  # ... until an account tells whether they are
         self._account_at = self._account_by = 0.0  # monotonic: the next look of it, and its last
         self._tried: dict[tuple[int, int], tuple[float, float]] = {}  # id, claim: the pause, and when it may be ended again
         self._completers: Connection | None = None  # the connection that the completer was last seen to have
@@ -210,7 +214,7 @@ class Forgotten:
         """Go on with the account that tells which suspects are held; when it has come out, leave the others, and return True."""
         now = time.monotonic()
         if self._account is None:
-            self._account, self._account_by = held.Account(self._held, claimed, last), now + PATIENCE
+            self._account, self._account_by = Account(self._held, claimed, last), now + PATIENCE
         here = self._account.whole()
         if here is None:
             self._account_at = now + SOON

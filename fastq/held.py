@@ -65,8 +65,10 @@ class Held:
         jobs = [job for feed in self._feeds for job in feed.drain()]
         for job in jobs:
             job.outcome = Release()
-        self._outbox.jobs.extend(jobs)
-        self._outbox.wake()
+        if jobs:
+            self._outbox.jobs.extend(jobs)
+            self._outbox.wake()
+            self._feeds[0].lanes[0].call_producer()  # a mark that calls it may have been among them
         return len(jobs)
 
 

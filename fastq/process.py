@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from setproctitle import setproctitle
 
 from fastq import app, board, codec, db, forks, log, stdout
+from fastq.away import Away
 from fastq.board import Board
 from fastq.completer import Completer
 from fastq.cursor import Cursor
@@ -43,6 +44,8 @@ from fastq.errors import FastqError
 from fastq.events import emit
 from fastq.executor import Executor
 from fastq.feed import Feed
+from fastq.hand_back import hand_back
+from fastq.held import Held
 from fastq.lane import Lane, Outbox, Room
 from fastq.lease import identity, number_of
 from fastq.loop import Loop
@@ -175,6 +178,8 @@ class Process:
             Executor(lane, slot, self.outbox) for feed in feeds if (lane := feed.threads) for slot in range(lane.concurrency)
         ]
         self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
+        self.held = Held(self)
+        self.away = Away(config, self.held)
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
         self.watchdog = Watchdog(self.executors, self.loop, self.outbox, config.timeout_grace)
         self.singletons = Singletons(config, seat.url, registry.singletons if seat.place == 0 else {})
@@ -255,6 +260,7 @@ class Process:
             self.watchdog.cancel({int(number) for number in given})
 
     def _tick(self) -> None:
+        self.away.tick()
         connections = [part.connection for part in (self.producer, self.completer) if part.connection is not None]
         overdue = self.watchdog.tick([*connections, *self.singletons.watched()])
         self.singletons.tick()
@@ -309,21 +315,7 @@ class Process:
         return alive or (self.loop is not None and self.loop.working()) or self.singletons.working
 
     def _hand_back(self, jobs: list[Any]) -> None:
-        """Release jobs without charge; if the database cannot be reached the supervisor does it after our end."""
-        if not jobs:
-            return
-        try:
-            connection = self._connect("process", 2)
-            ids, claims = sorted(job.id for job in jobs), list({job.batch.claim for job in jobs})
-            seconds = min(FLUSH_TIMEOUT, self.config.statement_timeout)  # it is ours, the main thread's: no watchdog cuts it
-            locked = {id_ for (id_,) in connection.run_within(seconds, "job_locked", ids)}  # the others do not wait for these
-            free = [id_ for id_ in ids if id_ not in locked]
-            connection.run_within(seconds, "job_release", free, claims, self.config.channel)
-            connection.close()
-            if locked:
-                emit("jobs.not_handed_back", level=logging.ERROR, count=len(locked), error="their rows are locked")
-        except (db.Error, FastqError) as error:
-            emit("jobs.not_handed_back", level=logging.ERROR, count=len(jobs), error=db.first_line(error))
+        hand_back(jobs, self.config, lambda: self._connect("process", 2))
 
     def _join(self, thread: threading.Thread, timeout: float) -> None:
         deadline = time.monotonic() + timeout

@@ -38,12 +38,13 @@ from fastq.waiting import Waiting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from fastq.away import Away
     from fastq.board import Board
     from fastq.claimed import Claimed
     from fastq.config import Config
     from fastq.db import Connection
-    from fastq.executor import Executor
     from fastq.feed import Feed
+    from fastq.held import Held
     from fastq.job import Job
     from fastq.lane import Lane, Outbox
     from fastq.loop import Loop
@@ -72,8 +73,9 @@ class Surroundings(Protocol):
     feeds: list[Feed]
     outbox: Outbox
     loop: Loop | None
-    executors: list[Executor]
     completer: Completer
+    held: Held
+    away: Away
 
 
 class Producer:
@@ -97,6 +99,7 @@ class Producer:
         self._loop = around.loop
         self._connect = connect
         self._unanswered = Unanswered(around.desk, around.config, [feed.cursor.name for feed in around.feeds])
+        self._away = around.away
         self._forgotten = Forgotten(around)
         self._last_claim = around.seat.number << 32
         self._claimed = 0
@@ -125,6 +128,7 @@ class Producer:
 
     def _round(self) -> float:
         """Look at each queue once; return the seconds to sleep."""
+        absences = self._away.times
         try:
             if self.connection is None:
                 self._unanswered.connecting()
@@ -140,6 +144,8 @@ class Producer:
                 again |= self._feed(feed)
         except (db.Error, DatabaseUnavailable) as error:
             return self._lost(error)
+        finally:
+            self._away.check(absences)
         self._pause = FIRST_PAUSE
         if again:
             return 0.0

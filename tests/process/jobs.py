@@ -13,6 +13,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from fastq import Args, Cancel, Job, Registry, Snooze, Worker
 
@@ -40,6 +41,22 @@ class NapWorker(Worker[Nap]):
         tell(job, "start")
         if job.args.seconds:
             time.sleep(job.args.seconds)
+        tell(job, "end")
+
+
+@dataclass
+class Gated(Args, kind="gated"):
+    gate: str
+
+
+@registry.register
+class GatedWorker(Worker[Gated]):
+    """Executes until there is such a file."""
+
+    def work(self, job: Job[Gated]) -> None:
+        tell(job, "start")
+        while not Path(job.args.gate).exists():
+            time.sleep(0.01)
         tell(job, "end")
 
 

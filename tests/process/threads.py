@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fastq import Args, Job, Registry, Worker, board, db
+from fastq.away import Away
 from fastq.board import Board
 from fastq.completer import Completer
 from fastq.config import Config
 from fastq.cursor import Cursor
 from fastq.executor import Executor
 from fastq.feed import Feed
+from fastq.held import Held
 from fastq.lane import Lane, Outbox
 from fastq.portion import Portion
 from fastq.process import ring_size
@@ -60,6 +62,10 @@ class Surroundings:
     completer: Completer
     executors: list
     loop: None = None
+
+    def __post_init__(self):
+        self.held = Held(self)
+        self.away = Away(self.config, self.held)
 
 
 @contextmanager

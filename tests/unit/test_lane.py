@@ -2,11 +2,13 @@
 
 import threading
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 
 from fastq.board import Board
-from fastq.lane import REFILL, Lane, Outbox
+from fastq.feed import Feed
+from fastq.lane import REFILL, Lane, Outbox, Room
 from tests.helpers import wait_for
 
 EXECUTORS = 2
@@ -118,3 +120,18 @@ def test_the_mark_stands_where_so_many_jobs_are_left(lane, count, low, at):
 
     line = list(lane.inbox)
     assert [line.index(REFILL) if REFILL in line else None, len(line)] == [at, count + (at is not None)]
+
+
+def test_jobs_that_are_taken_out_before_they_start_leave_their_places_to_others(lane):
+    loop = Lane(lane.board, EXECUTORS, lambda: None)
+    room = Room(EXECUTORS, lane, loop, lambda lane: None)
+    feed = Feed(0, None, None, lane, loop)
+    feed.room = room
+    job, task = (SimpleNamespace(batch=SimpleNamespace(worker=SimpleNamespace(is_async=mode))) for mode in (False, True))
+    room.put([job, task, job], 0)
+    assert room.free == 0
+
+    assert feed.drain() == [job, job, task]
+    assert (room.free, list(lane.inbox), list(loop.inbox)) == (EXECUTORS, [], [])
+    room.put([task, task], 0)
+    assert list(loop.inbox) == [task, task]
