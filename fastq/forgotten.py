@@ -6,7 +6,7 @@ process lives, so no rescue comes for its jobs. Used by the producer's thread: s
 its way, and what cannot be told of a claim that has no answer is settled by then (unanswered.py).
 
     when     on each new connection of the producer or the completer, and every INTERVAL; after a long look, later
-    where    job_ready from the left, up to the highest place that this process can have claimed at: not through the backlog
+    where    job_ready from the left, as far as this process has ever claimed: not through the backlog
     what     a window of rows a statement; what the process was seen to hold before it was sent is left out
     sure     what is left may be a job between two places (held.py), so it takes an exact account of what the process holds
     then     the attempt has been executed, as far as anybody can know, so it counts as failed: the job goes to the completer as
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fastq.board import Board
+    from fastq.claimed import Claimed
     from fastq.db import Connection
     from fastq.feed import Feed
     from fastq.held import Held
@@ -128,7 +129,7 @@ class Forgotten:
         self._words = [around.board.cursor(feed.number) for feed in around.feeds]
         self._reached = [
             [0] * board.PRIORITIES for _ in around.feeds
-        ]  # by feed: how far the frontiers ever were, and claims beside them
+        ]  # by feed: how far our claims and the frontiers ever were, and claims beside them
         self._window = WINDOW
         self._at = 0.0  # monotonic: when the next window is due
         self._took = 0.0  # seconds that the look under way has taken so far
@@ -153,6 +154,11 @@ class Forgotten:
         reached = self._reached[queue]
         for priority, seq in seqs.items():
             reached[priority - 1] = max(reached[priority - 1], seq)
+
+    def claimed(self, feed: int, claimed: Claimed) -> None:
+        """Note how far a claim has come: jobs that had waited for a worker are ahead of the frontiers."""
+        for priority, seq in claimed.last_seqs().items():
+            self._reached[feed][priority - 1] = max(self._reached[feed][priority - 1], seq)
 
     def wait(self, longest: float) -> float:
         """Return the seconds until there is something to do, `longest` at most."""

@@ -256,6 +256,7 @@ class Producer:
         if len(claimed):
             feed.claimed += len(claimed)
             self._claimed += len(claimed)
+            self._forgotten.claimed(feed.number, claimed)
             feed.portion.brought(len(claimed), len(claimed.args))
             jobs, refused = self._decode(claimed)
             if refused:

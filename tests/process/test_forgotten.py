@@ -132,6 +132,19 @@ def test_a_database_that_has_gone_back_is_looked_through_as_far_as_the_process_h
         wait_for(lambda: states(connection, ids) == {"retryable"}, 3.0, "the jobs to be given back")
 
 
+def test_jobs_are_found_that_were_claimed_ahead_of_the_frontier(database, connection):
+    with Proxy(database) as proxy, working(database, proxy.url) as (producer, cursor):
+        connection.execute("alter table fastq.job alter seq set default null, alter state set default 'waiting'")
+        connection.execute("alter table fastq.job alter waits_for set default 'worker'")
+        cursor[board.WAITING_HINTS] += 1
+        ids = run_and_keep(connection, producer, cursor)
+        assert cursor[board.FRONTIER[0]] == 0
+        connection.execute("delete from fastq.job_archive")
+        connection.execute(RESTORE)
+        proxy.sever()
+        wait_for(lambda: states(connection, ids) == {"retryable"}, 3.0, "the jobs to be given back")
+
+
 def test_a_last_attempt_that_was_forgotten_ends_the_job_and_a_cancellation_goes_before_it(database, connection, often):
     with working(database, database) as (producer, cursor):
         first, second = run_and_keep(connection, producer, cursor, 2, max_attempts=1)
