@@ -19,6 +19,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fastq import db
 from fastq.args import check_queue
 from fastq.errors import FastqError
@@ -95,19 +97,29 @@ class JobList:
 
 @dataclass(frozen=True, slots=True)
 class JobDetail(JobRow):
-    """Everything about one job. `args` and `output` are the JSON as it is stored.
+    """Everything about one job. `args` and `output` are plain values; `args_json` and `output_json` the JSON as it is stored.
 
     `errors` has one object for each failed attempt, the first 10 and the last 15 of them; where others were between these,
     the object behind the gap says in `left_out` how many.
     """
 
-    args: str
-    output: str | None
+    args_json: str
+    output_json: str | None
     errors: list[dict[str, Any]]
     crashes: int
     cancel_requested: bool
     host: str | None  # where it runs
     pid: int | None
+
+    @property
+    def args(self) -> Any:
+        """Return the args as dicts, lists, texts and numbers: their type need not be known here."""
+        return msgspec.json.decode(self.args_json)
+
+    @property
+    def output(self) -> Any:
+        """Return what `work` returned, likewise; None also where it returned nothing, or nothing was kept."""
+        return None if self.output_json is None else msgspec.json.decode(self.output_json)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from threading import Lock, Timer
-from typing import Any, Self, SupportsIndex, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, Unpack, overload
 
 from fastq import adapters, enqueue, pool
 from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
@@ -26,6 +26,9 @@ from fastq.enqueue import Call, Enqueue, Options
 from fastq.errors import ConfigError, OptionError
 from fastq.statements import qualified
 from fastq.wake_limiter import WakeLimiter
+
+if TYPE_CHECKING:
+    from fastq.conn import Conn
 
 A = TypeVar("A")
 
@@ -86,10 +89,10 @@ class Client:
         return self._settings.config
 
     @overload
-    def enqueue(self, args: Args, *, conn: object | None = None, **options: Unpack[Options]) -> int: ...
+    def enqueue(self, args: Args, *, conn: Conn | None = None, **options: Unpack[Options]) -> int: ...
     @overload
-    def enqueue(self, args: A, *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]) -> int: ...
-    def enqueue(self, args: Any, *, kind: Kind[Any] | None = None, conn: object | None = None, **options: Unpack[Options]) -> int:
+    def enqueue(self, args: A, *, kind: Kind[A], conn: Conn | None = None, **options: Unpack[Options]) -> int: ...
+    def enqueue(self, args: Any, *, kind: Kind[Any] | None = None, conn: Conn | None = None, **options: Unpack[Options]) -> int:
         """Enqueue one job and return its id.
 
         `conn`: a connection or session of yours, whose transaction the job is part of. `kind`: for args whose class names none.
@@ -101,18 +104,18 @@ class Client:
 
     @overload
     def enqueue_many(
-        self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]
+        self, items: Iterable[Args | Enqueue], *, conn: Conn | None = None, **options: Unpack[Options]
     ) -> list[int]: ...
     @overload
     def enqueue_many(
-        self, items: Iterable[A], *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
+        self, items: Iterable[A], *, kind: Kind[A], conn: Conn | None = None, **options: Unpack[Options]
     ) -> list[int]: ...
     def enqueue_many(
         self,
         items: Iterable[Any],
         *,
         kind: Kind[Any] | None = None,
-        conn: object | None = None,
+        conn: Conn | None = None,
         **options: Unpack[Options],
     ) -> list[int]:
         """Enqueue all of them or none, in one statement; return the ids in their order.
@@ -123,17 +126,15 @@ class Client:
         return [row[0] for row in self._run(call, conn)] if call else []
 
     @overload
-    def enqueue_copy(self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]) -> int: ...
+    def enqueue_copy(self, items: Iterable[Args | Enqueue], *, conn: Conn | None = None, **options: Unpack[Options]) -> int: ...
     @overload
-    def enqueue_copy(
-        self, items: Iterable[A], *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
-    ) -> int: ...
+    def enqueue_copy(self, items: Iterable[A], *, kind: Kind[A], conn: Conn | None = None, **options: Unpack[Options]) -> int: ...
     def enqueue_copy(
         self,
         items: Iterable[Any],
         *,
         kind: Kind[Any] | None = None,
-        conn: object | None = None,
+        conn: Conn | None = None,
         **options: Unpack[Options],
     ) -> int:
         """Enqueue any number of jobs as they are read, by COPY, all or none; return how many there were.
@@ -147,11 +148,11 @@ class Client:
             connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
             return self._copy(connection, items, kind, options, delay, at)
 
-    def cancel(self, job_id: int, *, conn: object | None = None) -> bool:
+    def cancel(self, job_id: int, *, conn: Conn | None = None) -> bool:
         """End a job that waits, or have its process end it; False if it had finished or does not exist."""
         return self._change("job_cancel", job_id, conn) in ("cancelled", "asked")
 
-    def retry(self, job_id: int, *, conn: object | None = None) -> bool:
+    def retry(self, job_id: int, *, conn: Conn | None = None) -> bool:
         """Make a job available now, also one that has finished; False if it runs or does not exist."""
         return self._change("job_rerun", job_id, conn) == "available"
 
@@ -188,19 +189,19 @@ class Client:
         # setdefault is atomic: of two threads that come first one has made what nobody uses, and it has opened nothing.
         return here or self._sessions.setdefault(process, _Sessions(self._settings))
 
-    def _run(self, call: Call, conn: object | None) -> adapters.Rows:
+    def _run(self, call: Call, conn: Conn | None) -> adapters.Rows:
         text = self._settings.text(call.statement)
         if conn is not None:
             return adapters.run(conn, text, self._settings.parameters(call, wake=True))
         return self._here().run(text, call)
 
-    def _rows(self, text: str, parameters: tuple[object, ...], conn: object | None) -> adapters.Rows:
+    def _rows(self, text: str, parameters: tuple[object, ...], conn: Conn | None) -> adapters.Rows:
         if conn is not None:
             return adapters.run(conn, text, parameters)
         with self._here().connection() as connection:
             return adapters.run(connection, text, parameters)
 
-    def _change(self, name: str, job_id: int, conn: object | None) -> str:
+    def _change(self, name: str, job_id: int, conn: Conn | None) -> str:
         outcome = "missing"
         number = self._settings.number(job_id)
         if number is None:
@@ -214,7 +215,7 @@ class Client:
 
     def _copy(
         self,
-        conn: object,
+        conn: Conn,
         items: Iterable[Any],
         kind: Kind[Any] | None,
         options: Options,

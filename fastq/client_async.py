@@ -15,7 +15,7 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from fastq import adapters, enqueue, pool
 from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
@@ -24,6 +24,9 @@ from fastq.client import Settings
 from fastq.config import Config
 from fastq.enqueue import Call, Enqueue, Options
 from fastq.wake_limiter import WakeLimiter
+
+if TYPE_CHECKING:
+    from fastq.conn import AsyncConn
 
 A = TypeVar("A")
 
@@ -42,11 +45,11 @@ class AsyncClient:
         return self._settings.config
 
     @overload
-    async def enqueue(self, args: Args, *, conn: object | None = None, **options: Unpack[Options]) -> int: ...
+    async def enqueue(self, args: Args, *, conn: AsyncConn | None = None, **options: Unpack[Options]) -> int: ...
     @overload
-    async def enqueue(self, args: A, *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]) -> int: ...
+    async def enqueue(self, args: A, *, kind: Kind[A], conn: AsyncConn | None = None, **options: Unpack[Options]) -> int: ...
     async def enqueue(
-        self, args: Any, *, kind: Kind[Any] | None = None, conn: object | None = None, **options: Unpack[Options]
+        self, args: Any, *, kind: Kind[Any] | None = None, conn: AsyncConn | None = None, **options: Unpack[Options]
     ) -> int:
         """Enqueue one job and return its id.
 
@@ -59,18 +62,18 @@ class AsyncClient:
 
     @overload
     async def enqueue_many(
-        self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]
+        self, items: Iterable[Args | Enqueue], *, conn: AsyncConn | None = None, **options: Unpack[Options]
     ) -> list[int]: ...
     @overload
     async def enqueue_many(
-        self, items: Iterable[A], *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
+        self, items: Iterable[A], *, kind: Kind[A], conn: AsyncConn | None = None, **options: Unpack[Options]
     ) -> list[int]: ...
     async def enqueue_many(
         self,
         items: Iterable[Any],
         *,
         kind: Kind[Any] | None = None,
-        conn: object | None = None,
+        conn: AsyncConn | None = None,
         **options: Unpack[Options],
     ) -> list[int]:
         """Enqueue all of them or none, in one statement; return the ids in their order.
@@ -82,18 +85,18 @@ class AsyncClient:
 
     @overload
     async def enqueue_copy(
-        self, items: Iterable[Args | Enqueue], *, conn: object | None = None, **options: Unpack[Options]
+        self, items: Iterable[Args | Enqueue], *, conn: AsyncConn | None = None, **options: Unpack[Options]
     ) -> int: ...
     @overload
     async def enqueue_copy(
-        self, items: Iterable[A], *, kind: Kind[A], conn: object | None = None, **options: Unpack[Options]
+        self, items: Iterable[A], *, kind: Kind[A], conn: AsyncConn | None = None, **options: Unpack[Options]
     ) -> int: ...
     async def enqueue_copy(
         self,
         items: Iterable[Any],
         *,
         kind: Kind[Any] | None = None,
-        conn: object | None = None,
+        conn: AsyncConn | None = None,
         **options: Unpack[Options],
     ) -> int:
         """Enqueue any number of jobs as they are read, by COPY, all or none; return how many there were.
@@ -107,11 +110,11 @@ class AsyncClient:
             await connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
             return await self._copy(connection, items, kind, options, delay, at)
 
-    async def cancel(self, job_id: int, *, conn: object | None = None) -> bool:
+    async def cancel(self, job_id: int, *, conn: AsyncConn | None = None) -> bool:
         """End a job that waits, or have its process end it; False if it had finished or does not exist."""
         return await self._change("job_cancel", job_id, conn) in ("cancelled", "asked")
 
-    async def retry(self, job_id: int, *, conn: object | None = None) -> bool:
+    async def retry(self, job_id: int, *, conn: AsyncConn | None = None) -> bool:
         """Make a job available now, also one that has finished; False if it runs or does not exist."""
         return await self._change("job_rerun", job_id, conn) == "available"
 
@@ -152,19 +155,19 @@ class AsyncClient:
             here = self._sessions[key] = _AsyncSessions(self._settings, loop)
         return here
 
-    async def _run(self, call: Call, conn: object | None) -> adapters.Rows:
+    async def _run(self, call: Call, conn: AsyncConn | None) -> adapters.Rows:
         text = self._settings.text(call.statement)
         if conn is not None:
             return await adapters.run_async(conn, text, self._settings.parameters(call, wake=True))
         return await self._here().run(text, call)
 
-    async def _rows(self, text: str, parameters: tuple[object, ...], conn: object | None) -> adapters.Rows:
+    async def _rows(self, text: str, parameters: tuple[object, ...], conn: AsyncConn | None) -> adapters.Rows:
         if conn is not None:
             return await adapters.run_async(conn, text, parameters)
         async with self._here().connection() as connection:
             return await adapters.run_async(connection, text, parameters)
 
-    async def _change(self, name: str, job_id: int, conn: object | None) -> str:
+    async def _change(self, name: str, job_id: int, conn: AsyncConn | None) -> str:
         outcome = "missing"
         number = self._settings.number(job_id)
         if number is None:
@@ -178,7 +181,7 @@ class AsyncClient:
 
     async def _copy(
         self,
-        conn: object,
+        conn: AsyncConn,
         items: Iterable[Any],
         kind: Kind[Any] | None,
         options: Options,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fastq.config import Config
+    from fastq.conn import AsyncConn, Conn
     from fastq.db import Connection
     from fastq.elector import Trust
     from fastq.lease import Fence
@@ -169,7 +170,7 @@ class Singleton:
                     await asyncio.wait_for(told.wait(), min(left, self._notice.trust.left()))
         return True
 
-    def once(self, item: str, conn: object | None = None) -> bool:
+    def once(self, item: str, conn: Conn | None = None) -> bool:
         """Return True the first time that anybody asks for this item, and False from then on.
 
         With `conn`, a connection or session with an open transaction, it counts when that commits. Without, it counts at once.
@@ -180,7 +181,7 @@ class Singleton:
             return self._answer(self._session.run("once", *self.fence, item))
         return self._answer(adapters.run(conn, qualified("once", self._session.schema), (*self.fence, item)))
 
-    async def once_async(self, item: str, conn: object | None = None) -> bool:
+    async def once_async(self, item: str, conn: AsyncConn | None = None) -> bool:
         """Do as `once` does, in an event loop, on an asynchronous connection or session."""
         if conn is None:
             return await asyncio.to_thread(self.once, item)

@@ -141,8 +141,8 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
         output.note(f"fastq: there is no job {options.id}; finished ones are kept as FASTQ_ARCHIVE_DAYS and FASTQ_KEEP say")
         return 1
     if options.json:
-        row = asdict(detail)
-        row |= {"args": msgspec.Raw(detail.args.encode()), "output": msgspec.Raw((detail.output or "null").encode())}
+        row = asdict(detail)  # the JSON goes out as it is stored, with each digit of a number
+        row |= {name: msgspec.Raw((row.pop(f"{name}_json") or "null").encode()) for name in ("args", "output")}
         output.json(row)
         return 0
     claimed_by = f"{detail.host} (pid {detail.pid})" if detail.host else None
@@ -165,8 +165,8 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
             ("claimed by", claimed_by),
             ("crashes", detail.crashes or None),
             ("tags", detail.tags),
-            ("args", detail.args),
-            ("output", detail.output),
+            ("args", detail.args_json),
+            ("output", detail.output_json),
         ]
     )
     for error in detail.errors:

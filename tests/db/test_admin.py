@@ -102,7 +102,7 @@ def test_show_tells_everything_of_a_living_job(connection, operator):
     shown = admin.show_job(operator, job_id)
 
     assert (shown.state, shown.attempt, shown.tags, shown.error) == (State.RUNNING, 2, ["x"], "boom")
-    assert shown.args == '{"b":1,  "a":2}'
+    assert shown.args_json == '{"b":1,  "a":2}'
     assert shown.errors == [{"error": "boom", "attempt": 1}]
     assert (shown.host, shown.pid) == ("host", 42)
 
@@ -111,7 +111,8 @@ def test_show_tells_the_output_of_a_finished_job_and_nothing_of_one_that_is_not_
     (job_id,) = add(connection)
     finish(connection, [job_id], output="[1]")
 
-    assert admin.show_job(operator, job_id).output == "[1]"
+    shown = admin.show_job(operator, job_id)
+    assert (shown.output_json, shown.output) == ("[1]", [1])
     assert admin.show_job(operator, job_id + 1) is None
 
 

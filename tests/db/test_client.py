@@ -645,7 +645,7 @@ def test_a_copy_that_ends_with_an_error_of_the_caller_stores_nothing(client, dat
 def test_a_job_is_read_cancelled_and_retried(client):
     job_id = client.enqueue(SlowArgs(1), delay=60)
 
-    assert client.get(job_id).args == '{"n":1}'
+    assert client.get(job_id).args == {"n": 1}
     assert client.cancel(job_id)
     assert client.get(job_id).state == "cancelled"
     assert not client.cancel(job_id)

@@ -90,7 +90,7 @@ def test_a_waiting_job_is_listed_shown_and_counted_with_what_it_waits_for(connec
     (row,) = admin.list_jobs(operator, states=[State.WAITING]).jobs
     assert (row.id, row.state, row.waits_for) == (job, State.WAITING, "worker")
     detail = admin.show_job(operator, job)
-    assert (detail.state, detail.waits_for, detail.args, detail.host) == (State.WAITING, "worker", "{}", None)
+    assert (detail.state, detail.waits_for, detail.args, detail.host) == (State.WAITING, "worker", {}, None)
     (queue,) = admin.list_queues(operator)
     assert (queue.name, queue.waiting, queue.available, queue.processes, queue.unworked) == ("emails", 1, 0, 0, True)
     assert json.loads(json.dumps(asdict(queue)))["waiting"] == 1

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict, assert_type
 
+import asyncpg
 import attrs
+import django.db
 import msgspec
+import psycopg
 import pydantic
+import sqlalchemy.ext.asyncio
+import sqlalchemy.orm
 
 from fastq import JobDetail, State
 from fastq.args import Args, Kind, kind
 from fastq.client import Client
+from fastq.client_async import AsyncClient
 from fastq.enqueue import Enqueue
 from fastq.job import Cancel, Job, Snooze
 from fastq.periodic import Backfill
@@ -198,3 +204,48 @@ assert_type(Job.of(SortArgs(["b"]), attempt=2), Job[SortArgs])
 SortWorker().work(Job.of(SortArgs(["b"])))
 SortWorker().work(Job.of(FrozenArgs(1)))  # wrong
 Snooze("30")  # wrong
+
+
+def enqueue_with_connections_of_ones_own(
+    psycopg_connection: psycopg.Connection[dict[str, int]],
+    psycopg_async: psycopg.AsyncConnection,
+    connection: sqlalchemy.Connection,
+    session: sqlalchemy.orm.Session,
+    scoped: sqlalchemy.orm.scoped_session[sqlalchemy.orm.Session],
+    engine: sqlalchemy.Engine,
+    async_connection: sqlalchemy.ext.asyncio.AsyncConnection,
+) -> None:
+    client.enqueue(SortArgs([]), conn=psycopg_connection)
+    client.enqueue(SortArgs([]), conn=connection)
+    client.enqueue_many([SortArgs([])], conn=session)
+    client.enqueue_copy([SortArgs([])], conn=scoped)
+    client.cancel(1, conn=django.db.connection)
+    client.retry(1, conn=django.db.connections["other"])
+    client.enqueue(SortArgs([]), conn="postgresql://")  # wrong
+    client.enqueue(SortArgs([]), conn=engine)  # wrong
+    client.enqueue(SortArgs([]), conn=psycopg_connection.cursor())  # wrong
+    client.enqueue(SortArgs([]), conn=psycopg_async)  # wrong
+    client.enqueue_many([SortArgs([])], conn=async_connection)  # wrong
+
+
+async def enqueue_with_asynchronous_connections(
+    psycopg_async: psycopg.AsyncConnection,
+    connection: sqlalchemy.ext.asyncio.AsyncConnection,
+    session: sqlalchemy.ext.asyncio.AsyncSession,
+    scoped: sqlalchemy.ext.asyncio.async_scoped_session[sqlalchemy.ext.asyncio.AsyncSession],
+    asyncpg_connection: asyncpg.Connection,
+    pool: asyncpg.Pool,
+    sync: sqlalchemy.Connection,
+    sync_session: sqlalchemy.orm.Session,
+) -> None:
+    client = AsyncClient()
+    await client.enqueue(SortArgs([]), conn=psycopg_async)
+    await client.enqueue(SortArgs([]), conn=connection)
+    await client.enqueue_many([SortArgs([])], conn=session)
+    await client.enqueue_copy([SortArgs([])], conn=scoped)
+    await client.cancel(1, conn=asyncpg_connection)
+    async with pool.acquire() as lent:
+        await client.retry(1, conn=lent)
+    await client.enqueue(SortArgs([]), conn="postgresql://")  # wrong
+    await client.enqueue(SortArgs([]), conn=sync)  # wrong
+    await client.enqueue(SortArgs([]), conn=sync_session)  # wrong
