@@ -11,8 +11,8 @@ each worker process maps it. Everything is a 64-bit integer, written whole, so a
         left                 whether its exit code is its own: a job may end its process with any
         stands               under which name it stands for the leases of singletons, to release them after its death
         unanswered claim     its number, queue and lowest seq of the claim under way: it may still commit
-        one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none)
-        and mode             and the timeout of that job
+        one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none), the
+        and mode             timeout of that job, and the last one that it executed before it came to rest
 
 Every job that is claimed and whose completion is not written is in a slot or in the ring, also one that ran long, has ended
 and waits in the outbox. The producer, who alone writes the ring, sees to it: before others can push the id of a job that
@@ -113,7 +113,7 @@ class Board:
         self.ring = ring  # jobs of a process that may be claimed and unwritten
         self.concurrency = list(concurrency)
         self._processes = processes
-        self._lane_words = [LANE_WORDS + 2 * slots + _ring_words(ring, slots) for slots in self.concurrency]
+        self._lane_words = [LANE_WORDS + 3 * slots + _ring_words(ring, slots) for slots in self.concurrency]
         self._desk_words = DESK_WORDS + MODES * sum(self._lane_words)
         self._desks_at = CURSOR_WORDS * len(self.concurrency)
         size = 8 * (self._desks_at + self._desk_words * processes)
@@ -212,13 +212,14 @@ class LaneBoard:
         self._head = words[:LANE_WORDS]
         self.slots = words[LANE_WORDS : LANE_WORDS + slots]
         self.limits = words[LANE_WORDS + slots : LANE_WORDS + 2 * slots]  # timeout in ns by slot, 0: none
+        self.rested = words[LANE_WORDS + 2 * slots : LANE_WORDS + 3 * slots]  # id by slot, of the last job before a rest; 0: none
         self._size = _ring_words(ring, slots)
-        self._ring = words[LANE_WORDS + 2 * slots : LANE_WORDS + 2 * slots + self._size]
+        self._ring = words[LANE_WORDS + 3 * slots : LANE_WORDS + 3 * slots + self._size]
         self._carry_after = ring // CARRY_SHARE
 
     def clear(self) -> None:
         """Wipe everything but the ring, which is read as far as the head says: who never claimed much never has memory for it."""
-        for words in (self._head, self.slots, self.limits):
+        for words in (self._head, self.slots, self.limits, self.rested):
             _wipe(words)
 
     def limit(self, slot: int, timeout: float | None) -> None:
@@ -244,11 +245,23 @@ class LaneBoard:
 
     def outstanding(self) -> tuple[list[int], set[int]]:
         """Return all ids that may still be held, and those of them that were executing."""
-        head = self._head[HEAD]
-        held = min(head, self._size)
-        ring = (self._ring[position % self._size] for position in range(head - held, head))
         executing = {word for word in self.slots if word}
-        return list({*ring, *executing}), executing
+        return list({*map(abs, self._held()), *executing}), executing
+
+    def ended(self, *, told: bool) -> set[int]:
+        """Return ids that have ended, and may have been written: all that the process told of, or else those of slots at rest."""
+        if told:
+            return {-word for word in self._held() if word < 0}
+        return {last for last, word in zip(self.rested, self.slots, strict=True) if last and not word}
+
+    def tell_ended(self, ids: set[int]) -> None:
+        """Note in the ring, by the sign, that these have ended; the main thread of a broken process does, before its end."""
+        for at, word in enumerate(self._ring[: min(self._head[HEAD], self._size)].tolist()):
+            if word in ids:
+                self._ring[at] = -word
+
+    def _held(self) -> list[int]:
+        return self._ring[: min(self._head[HEAD], self._size)].tolist()
 
 
 def _memory() -> int | None:

@@ -50,13 +50,15 @@ class Executor:
     def _run(self) -> None:  # noqa: PLR0912 - a call for each part would cost more than the parts
         inbox, slots, slot = self.lane.inbox, self.lane.board.slots, self.slot
         popleft, outbox, put = inbox.popleft, self._outbox, self._outbox.append
-        room = self.lane.room
+        room, rested = self.lane.room, self.lane.board.rested
+        job: Any = None
         batch: object = None
         value: object = None  # again after each job
         while True:
             try:
                 job = popleft()
             except IndexError:
+                rested[slot] = getattr(job, "id", 0)  # a mark has none
                 job = batch = None  # they would keep the last job's args and claim for as long as it rests
                 self.lane.rest(self._gate)
                 continue

@@ -103,6 +103,7 @@ class Loop:
     async def _work(self, slot: LoopSlot) -> None:
         lane, words, put = slot.lane, slot.lane.board.slots, self._outbox.append
         worked = 0
+        job: Any = None
         while lane.inbox:
             try:
                 job = lane.inbox.popleft()
@@ -142,6 +143,7 @@ class Loop:
             worked += 1
             if worked % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
+        lane.board.rested[slot.slot] = getattr(job, "id", 0)  # a mark has none
 
     async def _attempt(self, slot: LoopSlot, job: Job[Any]) -> tuple[object, BaseException | None]:
         """Await the user's coroutine; a cancellation of ours becomes the reason it was made for."""

@@ -49,6 +49,7 @@ from fastq.held import Held
 from fastq.lane import Lane, Outbox, Room
 from fastq.lease import identity, number_of
 from fastq.loop import Loop
+from fastq.outcome import Release
 from fastq.portion import Portion
 from fastq.producer import Producer
 from fastq.singletons import Singletons
@@ -112,6 +113,7 @@ def main(seat: Seat) -> NoReturn:
         code = process.run()
     except BaseException as error:  # noqa: BLE001 - a job has closed our pipes, say: the end must not wait for threads of the user's
         sys.excepthook(type(error), error, error.__traceback__)
+        process.broke()
         code = BROKEN
     process.leave(code)
 
@@ -210,8 +212,21 @@ class Process:
 
     def leave(self, code: int) -> NoReturn:
         """End with this code, and note that it is ours: a job may end its process with any."""
+        if self._failed.is_set():
+            self._tell_ended()
         self.desk[board.LEFT] = 1
         _exit(code)
+
+    def broke(self) -> None:
+        """Note that this process ends because something of it broke."""
+        self._failed.set()
+
+    def _tell_ended(self) -> None:
+        """Show the supervisor which jobs have ended and are not written: one of them may have broken this process."""
+        unwritten = [*self.outbox.jobs.copy(), *self.completer.batch, *self.completer.aside]
+        ended = {job.id for job in unwritten if type(job.outcome) is not Release}
+        for lane in (lane for feed in self.feeds for lane in feed.lanes):
+            lane.board.tell_ended(ended)
 
     def _watch(self) -> int:
         """Tick, listen to the supervisor; return the exit code when the end has been carried out."""
@@ -343,7 +358,7 @@ class Process:
         """Tell of an exception in a thread of ours and end the process: a new one starts clean."""
         sys.excepthook(args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
         if args.thread is not None and args.thread.name.startswith("fastq"):
-            self._failed.set()
+            self.broke()
 
     def _show_title(self) -> None:
         busy = self.watchdog.executing()

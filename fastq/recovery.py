@@ -3,9 +3,10 @@
 It has a thread of its own so that the beat waits for none of it: a recovery that is refused (by a user's trigger), that waits for
 a lock or has a hundred thousand jobs to give back must not make the living look dead. For a dead child, in this order, each step
 before the next:
-    1. its ids are read from the board, with what was executing, and its unanswered claim: before somebody else sits at its desk
+    1. its ids are read from the board, with what was executing or had just ended, and its unanswered claim: before somebody else
+       sits at its desk
     2. its database sessions are ended, and awaited: a claim or completion on its way is now committed, or never will be
-    3. one statement gives the jobs back, and charges an attempt only to those that were executing
+    3. one statement gives the jobs back, and charges an attempt only to those that were executing or had just ended
     4. the leases of its singletons are released, so that they run elsewhere, or here again, at once
     5. the registrar is told, which removes the process's row
 Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it. What was locked
@@ -50,6 +51,7 @@ class Dead(NamedTuple):
     cause: str
     claimed: list[int]  # ids, sorted, like the next
     executing: list[int]
+    done: list[int]  # had ended, and may have been written
     claim: int  # that had no answer; 0: none
     after: int  # below every seq of that claim
     queue: str  # of that claim
@@ -81,20 +83,24 @@ class Recovery:
 
         Return the ids of the jobs that it was executing.
         """
+        shown = self._board.desk(desk)
         claimed: list[int] = []
         executing: set[int] = set()
+        done: set[int] = set()
         for queue in range(len(self._board.concurrency)):
             for mode in range(board.MODES):
-                held = self._board.lane(desk, queue, mode).outstanding()
+                lane = self._board.lane(desk, queue, mode)
+                held = lane.outstanding()
                 claimed += held[0]
                 executing |= held[1]
-        shown = self._board.desk(desk)
+                done |= lane.ended(told=bool(shown[board.LEFT]))
         dead = Dead(
             number=number,
             pid=pid,
             cause=cause,
             claimed=sorted(claimed),
             executing=sorted(executing),
+            done=sorted(done),
             claim=shown[board.CLAIM],
             after=shown[board.CLAIM_AFTER],
             queue=list(self._config.concurrency)[shown[board.CLAIM_QUEUE]],
@@ -180,6 +186,8 @@ class Recovery:
             dead.number,
             self._config.channel,
             error_json(f"the process {dead.pid} that executed the job died ({dead.cause})"),
+            dead.done,
+            error_json(f"the process {dead.pid} died ({dead.cause}) when the job had just ended, before its outcome was written"),
         )
         if dead.holder:
             connection.run("lease_release_all", dead.holder, self._config.channel)

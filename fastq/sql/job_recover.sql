@@ -2,10 +2,13 @@
 --       Jobs in $5 were executing: their attempt counts, the last attempt ends them, and one of them may have caused the death. Those
 --       that were executing in an earlier death too are suspects; if there are none, all become so. A single suspect is discarded after
 --       $6 crashes. Several are never: they come back apart, at random times, so that the one that kills is alone some day, and its
---       neighbours live. The others had not started, or had ended and were not written yet: they are not charged. What was to be
---       cancelled ends as cancelled, whatever else would end it. Says how many are available again, how many ended, and which.
---       Of a job's errors those stay that job_retry tells of.
--- called by: recovery: when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text).
+--       neighbours live. Jobs in $10 had ended and were not written yet, as far as is known: they ran too, and are judged as if they
+--       were executing, but a first death ends none of them. One whose last attempt it was gets it once more, apart from the others. The
+--       rest had not started (or had ended unseen): they are not charged. What was to be cancelled ends as cancelled, whatever
+--       else would end it. Says how many are available again, how many ended, and which. Of a job's errors those stay that job_retry
+--       tells of.
+-- called by: recovery: when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text), $11
+--            that of a job which had ended.
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows, in the order of their ids.
 with lost as (
@@ -16,17 +19,21 @@ with lost as (
     where queue = $4::text and priority >= 1 and priority <= 4 and seq > $3::bigint and state = 'running' and claim = $2::bigint
 ), mine as (
     select job.id, job.id = any ($5::bigint[]) as executing,
-        job.crashes as earlier, job.attempt >= job.max_attempts as last, job.cancel_requested as cancelled
+        job.id = any ($10::bigint[]) and job.id <> all ($5::bigint[]) as had_ended, job.crashes as earlier, job.attempt >= job.max_attempts as last, job.cancel_requested as cancelled
     from fastq.job where id in (select id from lost) and state = 'running' and claim >> 32 = $7::bigint
     order by job.id
     for update
 ), counted as (
-    select *, count(*) filter (where executing and earlier > 0) over () as suspects from mine
+    select *, executing or had_ended as ran, had_ended and last and earlier = 0 as spared,
+        count(*) filter (where (executing or had_ended) and earlier > 0) over () as suspects
+    from mine
 ), judged as (
     select *,
-        executing and (earlier > 0 or suspects = 0) as blamed,
-        executing and earlier > 0 and suspects > 1 as apart,
-        executing and last or executing and suspects <= 1 and (earlier > 0 or suspects = 0) and earlier + 1 >= $6::int as ends
+        ran and (earlier > 0 or suspects = 0) or spared as blamed,
+        ran and earlier > 0 and suspects > 1 or spared as apart,
+        (executing or earlier > 0)
+            and (ran and last or ran and suspects <= 1 and (earlier > 0 or suspects = 0) and earlier + 1 >= $6::int) as ends,
+        case when had_ended then $11::jsonb else $9::jsonb end as error
     from counted
 ), again as (
     update fastq.job
@@ -34,20 +41,20 @@ with lost as (
         seq = case when not apart then nextval('fastq.job_seq') end,
         scheduled_at = case when apart then clock_timestamp() + make_interval(secs => random() * least(attempt::float8 ^ 2, 600)) end,
         claim = null,
-        attempt = attempt - (not executing)::int::smallint,
+        attempt = attempt - (not ran or spared)::int::smallint,
         crashes = case when apart then least(crashes + 1, greatest($6::int - 1, 1)) else crashes + blamed::int end,
-        errors = case when not executing then errors else
+        errors = case when not ran then errors else
             case when coalesce(jsonb_array_length(errors), 0) < 25 then coalesce(errors, '[]')
                  else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
                      to_jsonb(coalesce((errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(errors) - 24)) end
-            || jsonb_build_array($9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end
+            || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end
     from judged
     where job.id = judged.id and not ends and not cancelled
     returning job.id, case when apart then '@due' else queue end as wake
 ), ended as (
     delete from fastq.job using judged
     where job.id = judged.id and (ends or cancelled)
-    returning job.*, judged.blamed
+    returning job.*, judged.blamed, judged.error
 ), archived as (
     insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
         queue, kind, args, tags, errors)
@@ -56,7 +63,7 @@ with lost as (
         case when coalesce(jsonb_array_length(errors), 0) < 25 then coalesce(errors, '[]')
              else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
                  to_jsonb(coalesce((errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(errors) - 24)) end
-        || jsonb_build_array($9::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
+        || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
     from ended
     returning id, kind, attempt, state
 ), woken as (

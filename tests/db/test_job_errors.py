@@ -42,7 +42,7 @@ def finish(connection, job_id):
 
 
 def recover(connection, job_id, max_crashes=9):
-    connection.run("job_recover", [job_id], 0, 0, "default", [job_id], max_crashes, DEAD, CHANNEL, ERROR)
+    connection.run("job_recover", [job_id], 0, 0, "default", [job_id], max_crashes, DEAD, CHANNEL, ERROR, [], ERROR)
 
 
 def recover_and_end(connection, job_id):

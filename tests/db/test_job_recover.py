@@ -9,10 +9,11 @@ from tests.helpers import execute, wait_for
 
 DEAD = 5  # the number of the process that died
 MINE = claim_number(DEAD, 1)
+BEHIND = '{"error": "behind its end"}'
 NO_CLAIM = (0, 0, "default")  # no unanswered claim: number, after seq, queue
 
 
-def recover(connection, ids, *, executing=(), max_crashes=3, unanswered=NO_CLAIM):
+def recover(connection, ids, *, executing=(), had_ended=(), max_crashes=3, unanswered=NO_CLAIM):
     """Recover; return how many jobs became available and how many ended."""
     unanswered_claim, after, queue = unanswered
     return connection.run_one(
@@ -26,6 +27,8 @@ def recover(connection, ids, *, executing=(), max_crashes=3, unanswered=NO_CLAIM
         DEAD,
         CHANNEL,
         ERROR,
+        list(had_ended),
+        BEHIND,
     )[:2]
 
 
@@ -99,6 +102,51 @@ def test_a_job_that_was_executing_its_last_attempt_does_not_get_another(connecti
     assert (row["state"], row["attempt"], row["crashes"]) == ("discarded", 2, 1)
     assert [e["error"] for e in row["errors"]] == ["boom"]
     assert [living(connection, job_id)["attempt"] for job_id in jobs[1:]] == [1, 1], "those that were not may still"
+
+
+def test_a_job_that_had_just_ended_is_charged_and_a_suspect_beside_those_that_were_executing(connection, jobs):
+    ended, executing, waiting = jobs
+
+    assert recover(connection, jobs, executing=[executing], had_ended=[ended]) == (3, 0)
+
+    rows = [living(connection, job_id) for job_id in (ended, executing, waiting)]
+    assert [(row["state"], row["attempt"], row["crashes"]) for row in rows] == [
+        ("available", 2, 1),
+        ("available", 2, 1),
+        ("available", 1, 0),
+    ]
+    assert [[e["error"] for e in row["errors"] or ()] for row in rows] == [["behind its end"], ["boom"], []]
+
+    claim(connection, MINE)
+    assert recover(connection, jobs, executing=[executing], had_ended=[ended], max_crashes=2) == (3, 0)
+    assert [living(connection, job_id)["state"] for job_id in jobs] == ["retryable", "retryable", "available"], "two suspects"
+
+
+def test_a_job_that_had_just_ended_in_too_many_crashes_is_discarded(connection, jobs):
+    connection.execute("update fastq.job set crashes = 2 where id = $1", jobs[0])
+
+    assert recover(connection, jobs, had_ended=jobs[:1], max_crashes=3) == (2, 1)
+
+    row = archived(connection, jobs[0])
+    assert (row["state"], row["crashes"], row["attempt"], row["errors"][-1]["error"]) == ("discarded", 3, 2, "behind its end")
+
+
+@pytest.mark.parametrize(("max_attempts", "max_crashes"), [(2, 3), (2, 1)])
+def test_the_last_attempt_of_a_job_that_had_just_ended_is_given_once_more_and_apart(connection, jobs, max_attempts, max_crashes):
+    connection.execute("update fastq.job set max_attempts = $1 where id = $2", max_attempts, jobs[0])
+
+    assert recover(connection, jobs[:1], had_ended=jobs[:1], max_crashes=max_crashes) == (1, 0)
+    row = living(connection, jobs[0])
+    assert (row["state"], row["attempt"], row["crashes"]) == ("retryable", 1, 1), "it may have had no part in it"
+
+    connection.execute(
+        "update fastq.job set state = 'running', attempt = 2, claim = $1, seq = nextval('fastq.job_seq'), scheduled_at = null "
+        "where id = $2",
+        MINE,
+        jobs[0],
+    )
+    assert recover(connection, jobs[:1], had_ended=jobs[:1], max_crashes=max_crashes) == (0, 1)
+    assert archived(connection, jobs[0])["state"] == "discarded"
 
 
 @pytest.mark.parametrize("max_attempts", [1, 25])

@@ -21,7 +21,7 @@ ADD = "insert into fastq.job (id, kind, max_attempts) overriding system value va
 STATEMENTS = {
     "job_cancel": lambda ids: (ids, CHANNEL),
     "job_delete": lambda ids: (ids,),
-    "job_recover": lambda ids: (ids, *NO_CLAIM, ids, 3, PROCESS, CHANNEL, ERROR),
+    "job_recover": lambda ids: (ids, *NO_CLAIM, ids, 3, PROCESS, CHANNEL, ERROR, [], ERROR),
     "job_release": lambda ids: (ids, [MINE], CHANNEL),
     "job_rerun": lambda ids: (ids, CHANNEL),
 }

@@ -37,7 +37,7 @@ PARAMETERS = {
     "job_forgotten": (IDS, 1),
     "job_due": (None, 100, []),
     "job_promote": (*FENCE, None, IDS, CHANNEL),
-    "job_recover": (IDS, CLAIM, 0, "default", IDS, 3, 1, CHANNEL, ERROR),
+    "job_recover": (IDS, CLAIM, 0, "default", IDS, 3, 1, CHANNEL, ERROR, IDS, ERROR),
     "job_release": (IDS, CLAIMS, CHANNEL),
     "job_rerun": (IDS, CHANNEL),
     "job_rescue": (*FENCE, None, "default", IDS, CLAIMS * 3, [1] * 3, CHANNEL, ERROR),

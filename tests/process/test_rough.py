@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fastq import db
 from tests.helpers import wait_for
+from tests.proxy import Proxy
 
 pytestmark = pytest.mark.process
 
@@ -179,3 +181,32 @@ def resident(pid):
     """Return the memory of a process in MB."""
     (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")]
     return int(line.split()[1]) // 1024
+
+
+def test_a_job_that_breaks_its_process_behind_its_own_end_is_found_out_and_no_other_job_is_discarded(supervise, jobs):
+    supervise(APP, queues="default=4", prefetch=10)
+    jobs.add_all("nap", [{"seconds": 0.001}] * 300)  # a pace: it claims ahead
+    jobs.wait_until_told("end", times=300)
+
+    naps = [{"seconds": 0.02}] * 150
+    with jobs.connection.transaction():
+        before, breaking, after = jobs.add_all("nap", naps), jobs.add("close_behind", max_attempts=4), jobs.add_all("nap", naps)
+    fate = jobs.wait_for(breaking, "discarded", "completed", timeout=60)
+    jobs.wait_until_none_is_left(40)
+
+    assert fate.state == "discarded"
+    assert len(jobs.told("start", breaking)) == fate.attempt <= 4
+    assert "when the job had just ended, before its outcome was written" in str(fate.errors)
+    assert {jobs.fate(id_).state for id_ in [*before, *after]} == {"completed"}
+
+
+def test_a_job_behind_whose_end_its_process_dies_is_charged_where_nothing_else_was_executing(supervise, jobs):
+    with Proxy(jobs.url, {"completion": db.statement("job_complete_archive")}) as wire:
+        supervise(APP, database_url=wire.url)
+        wire.lose("completion", 4)
+
+        dying = jobs.add("die_behind")
+        fate = jobs.wait_for(dying, "discarded", "completed", timeout=30)
+
+    assert (fate.state, fate.attempt, fate.crashes) == ("discarded", 3, 3)
+    assert "(exit code 7) when the job had just ended" in str(fate.errors)

@@ -73,6 +73,26 @@ def test_a_long_job_that_has_ended_and_is_not_written_yet_is_outstanding(lane):
     assert (1 in ids, executing) == (True, set())
 
 
+def test_a_job_that_ended_before_its_slot_came_to_rest_is_known_until_the_slot_works_again(lane):
+    lane.claimed(array("q", [1, 2]))
+    lane.rested[0], lane.rested[1] = 1, 2
+    lane.slots[1] = 3
+
+    assert lane.ended(told=False) == {1}
+    assert lane.ended(told=True) == set()
+
+
+def test_what_a_broken_process_tells_of_its_ended_jobs_is_known_and_outstanding(lane):
+    lane.claimed(array("q", range(1, 7)))
+    lane.slots[0] = 5
+
+    lane.tell_ended({2, 4, 99})
+
+    assert lane.ended(told=True) == {2, 4}
+    ids, executing = lane.outstanding()
+    assert (sorted(ids), executing) == ([1, 2, 3, 4, 5, 6], {5})
+
+
 def test_a_desk_that_is_cleared_holds_nothing_of_the_process_before():
     board = Board.make([SLOTS, SLOTS], 2, RING)
     for desk in range(2):
