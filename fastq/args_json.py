@@ -44,6 +44,7 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"\\'))
 _AS_SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")  # a float64 of MessagePack with all bits of the exponent set
 _MSGSPEC_MISSING = re.compile(r"missing required field `(.*)`$", re.DOTALL)
+_MSGSPEC_VALUE = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)  # the value follows, which is not for the log
 _MSGSPEC_FIELD = re.compile(r" - at `(?:key in )?\$\.?(.*)`$", re.DOTALL)
 
 
@@ -82,8 +83,8 @@ class ArgsCodec(Generic[A]):
             equal = bool(seen == args)
         except ArgsError:
             raise
-        except Exception as error:  # any: a type's own conversion may raise what it likes
-            raise self._refusal(args, error) from error
+        except Exception as error:  # noqa: BLE001 - any: a type's own conversion may raise what it likes
+            raise self._refusal(args, error) from _cause(error)
         if not equal or _suspicious(args, encoded) or (self._pydantic and _has_constants(encoded)):
             self._examine(args, seen, encoded, equal=equal)
         if self._known is not None:
@@ -98,8 +99,8 @@ class ArgsCodec(Generic[A]):
             args: A = self._from_json(encoded)
         except ArgsError:
             raise
-        except BaseException as error:  # a type of the user's may raise SystemExit too: it must not end the producer
-            raise self._unreadable(error) from error
+        except BaseException as error:  # noqa: BLE001 - a type of the user's may raise SystemExit too: it must not end the producer
+            raise self._unreadable(error) from _cause(error)
         return args
 
     def decode_whole(self, blob: bytes) -> list[A] | None:
@@ -138,7 +139,7 @@ class ArgsCodec(Generic[A]):
             try:
                 fault = fault_in_json(_read_any.decode(encoded))
             except (msgspec.DecodeError, RecursionError) as error:  # what pydantic can be told to write: NaN
-                raise self._refusal(args, error) from error
+                raise self._refusal(args, error) from _cause(error)
         if fault is None and not equal:
             fault = moment_difference(args, seen)
         if fault is not None:
@@ -163,11 +164,20 @@ class ArgsCodec(Generic[A]):
             missing = _MSGSPEC_MISSING.search(reason)
             if missing:
                 field = f"{field}.{missing[1]}"
+            if error.__cause__ is None:  # the user's own words otherwise
+                reason = _MSGSPEC_VALUE.sub(r"\1", reason)
         elif self._pydantic and (errors := getattr(error, "errors", None)) is not None:
             first = errors()[0]
             field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-            reason = f"{first['msg']}, got {first['input']!r:.80}"
+            reason = f"{first['msg']}, got a {type(first['input']).__name__}"  # not the value: this goes to the log
         return ArgsError(self.kind, reason[:1].lower() + reason[1:], field=field.removeprefix("."))
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    """Return what a traceback may show of a converter's error: what a type's own code raised; the converters' own quote args."""
+    if isinstance(error, msgspec.MsgspecError):
+        return error.__cause__
+    return None if hasattr(error, "errors") else error
 
 
 def _text_of(error: BaseException) -> str:

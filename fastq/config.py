@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fastq.errors import ConfigError
 from fastq.job import QUEUE, QUEUE_RULE
+from fastq.masked import masked
 from fastq.retention import FORMAT, Retention
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _setting(default: object, parser: tuple[Callable[[str], Any], str], help: st
     return field(default=default, metadata=metadata)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Config:
     """Every setting of fastq. `Config.load()` reads the environment too; the CLI passes the flags that were given."""
 
@@ -232,6 +233,12 @@ class Config:
                 f"{3 * SHORTEST_BEAT:g} s: a host that loses two beats would count as gone; lower the interval to {ttl / 3:g}, "
                 f"or raise the ttl to {max(3 * interval, interval + 3 * SHORTEST_BEAT):g}"
             )
+
+    def __repr__(self) -> str:
+        """Show every setting; of the database's URL without its password, since a log or a traceback may hold this."""
+        values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        values["database_url"] = masked(self.database_url)
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, spelt: Callable[[str], str] = str, **given: object) -> Config:

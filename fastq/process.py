@@ -30,7 +30,7 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from setproctitle import setproctitle
@@ -91,7 +91,7 @@ class Seat:
     config: Config
     target: str
     app_dir: Path | None
-    url: str
+    url: str = field(repr=False)
     board_fd: int
     control_fd: int  # the supervisor's lines: stop, kill, cancel ID ...
     wake_read: int  # bytes that wake the producer: its own threads and the supervisor write them

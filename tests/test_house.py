@@ -16,7 +16,7 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 
 # A module imports modules of lower layers, and of its own, for types too. A new module gets its place here.
 LAYERS = (
-    "errors config environment job retry retention",
+    "errors config environment masked job retry retention",
     (
         "codec _codec_py _codec_c args args_json args_faults schedule periodic worker worker_faults board claimed lane outcome "
         "db urls statements qualified events log stdout enqueue wake_limiter pool adapters conn forks django_jobs"

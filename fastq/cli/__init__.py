@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from fastq.cli import settings
-from fastq.cli.output import masked, note, out
+from fastq.cli.output import note, out
 from fastq.cli.parser import USAGE, Parser
 from fastq.errors import (
     ConfigError,
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         if not isinstance(error, db.Error):
             raise
-        note(f"fastq: the database refused: {masked(db.first_line(error))}")
+        note(f"fastq: the database refused: {db.first_line(error)}")
         if db.forbidden(error):
             note(f"fastq: {RIGHTS}")
         return NO_DATABASE
@@ -174,8 +174,8 @@ def _unknown(name: str) -> int:
 
 
 def _failed(error: FastqError) -> int:
-    """Tell an error, without a password that it may quote, and choose the exit code."""
-    note(f"fastq: {masked(str(error))}")
+    """Tell an error and choose the exit code."""
+    note(f"fastq: {error}")
     if isinstance(error, DatabaseUnavailable) and any(sign in str(error.__cause__) for sign in UNANSWERED):
         note(f"fastq: {HINT}")  # a server that refuses us, or a URL that cannot be followed, says itself what for
     if isinstance(error, DatabaseUnavailable | MigrationError):

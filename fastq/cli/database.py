@@ -7,7 +7,7 @@ nobody else would do it; a database of the user's own is migrated only by `fastq
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Database:
     """The database of a command; `embedded` is the server's folder, None for one of the user's own."""
 
-    url: str
+    url: str = field(repr=False)
     embedded: Path | None = None
 
     def describe(self, connection: Connection) -> str:

@@ -8,7 +8,6 @@ a database URL is ever printed. Colour ends with NO_COLOR and where stdout is no
 
 from __future__ import annotations
 
-import re
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastq.events import escaped
+from fastq.masked import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,10 +38,6 @@ LONG = {"error"}
 GAP, SHORTEST = 2, 16
 """Characters between columns, and what is always shown of a long one."""
 
-_IN_URL = re.compile(r"""((?:://)?[^\s:/@"']*:)(?!//)[^@\s"]*@""")
-"""A user, a colon and a password before an @, in something that may not be quite a URL: an error quotes it as it came."""
-_IN_DSN = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)", re.IGNORECASE)
-
 
 def out(text: str = "") -> None:
     """Print a line of the result."""
@@ -49,8 +45,8 @@ def out(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Tell the person something that is no result."""
-    sys.stderr.write(text + "\n")
+    """Tell the person something that is no result; it may quote what was typed, so a password in it is masked."""
+    sys.stderr.write(masked(text) + "\n")
 
 
 def json(value: object) -> None:
@@ -127,11 +123,6 @@ def moment(when: datetime) -> str:
 def plural(number: int, thing: str) -> str:
     """Write `1 job`, `2 jobs`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def masked(text: str) -> str:
-    """Take the passwords of database URLs and connection strings out of a text."""
-    return _IN_DSN.sub(r"\1***", _IN_URL.sub(r"\1***@", text))
 
 
 def fields(pairs: Iterable[tuple[str, Any]]) -> None:

@@ -11,6 +11,7 @@ from fastq.cli import output, settings
 from fastq.cli.database import found
 from fastq.config import migrate_command
 from fastq.errors import FastqError
+from fastq.masked import masked
 from fastq.migrate import current_version
 
 EPILOG = """\
@@ -51,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
                 connection.close()
     except (FastqError, db.Error) as error:
         missing = "schema" if "database" in versions else "database"
-        versions[missing] = f"none ({output.masked(db.first_line(error))})"
+        versions[missing] = f"none ({masked(db.first_line(error))})"
     if options.json:
         output.json(versions)
     else:

@@ -170,6 +170,8 @@ def test_a_full_disk_is_not_called_a_server_that_does_not_run(fastq, database):
         "host=127.0.0.1 port=1 password=hunter2",
         "host=127.0.0.1 port=1 password = 'hunter2 x' nonsense",
         "postgresql://127.0.0.1:1/jobs?password=hunter2&x=1",
+        "postgresql://me:with@hunter2@127.0.0.1:1/jobs",
+        "postgresql://me:hunter2@with@127.0.0.1:port/jobs",
     ],
 )
 @pytest.mark.parametrize("command", [("migrate",), ("version",)])
@@ -178,6 +180,30 @@ def test_no_password_is_ever_printed(fastq, command, url):
 
     assert "hunter2" not in told.stdout + told.stderr
     assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:with@hunter2@db/jobs", "host=db password=hunter2", "postgresql://db/jobs?password=hunter2"]
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("jobs", "list", "--databse"),
+        ("jobs", "list", "--limit"),
+        ("jobs", "list", "--state"),
+        ("jobs",),
+        ("migrate", "--databse"),
+        ("run",),
+        ("bench", "--databse"),
+        ("enqueue", "note"),
+        (),
+    ],
+)
+def test_a_url_in_a_place_where_none_belongs_is_told_without_its_password(fastq, words, url):
+    told = fastq(*words, url)
+
+    assert told.returncode == 2
+    assert "hunter2" not in told.stdout + told.stderr
 
 
 @pytest.mark.parametrize("command", [("run", "app:registry"), ("jobs", "list"), ("queues", "list"), ("enqueue", "note", "{}")])

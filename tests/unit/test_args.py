@@ -1,11 +1,12 @@
 """What is args: kinds and their options, and that a worker sees what was enqueued or nothing is stored."""
 
 import math
+import traceback
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -470,6 +471,45 @@ def test_field_of_the_wrong_type_is_refused_when_enqueued():
         kind_of(Sort([])).codec.encode(Sort(["a", 3]))
 
     assert str(caught.value) == "args of kind 'sort', field 'strings[1]': expected `str`, got `int`"
+
+
+CARD = "4111-1111-1111-1111"
+
+
+class Payment(pydantic.BaseModel):
+    card: int
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Painted(msgspec.Struct):
+    card: Colour
+
+
+class Listed(msgspec.Struct):
+    card: Literal["none"]
+
+
+@pytest.mark.parametrize("type_", [Payment, Painted, Listed])
+def test_what_does_not_decode_is_told_without_its_values(type_):
+    codec = Kind("payment", type_).codec
+
+    with pytest.raises(ArgsError) as caught:
+        codec.decode(msgspec.json.encode({"card": CARD}))
+
+    assert caught.value.field == "card"
+    assert CARD not in "".join(traceback.format_exception(caught.value))
+
+
+def test_what_pydantic_refuses_is_enqueued_by_nobody_and_not_quoted():
+    payment = Payment.model_construct(card=CARD)
+
+    with pytest.raises(ArgsError, match=r"field 'card': input should be a valid integer, .*, got a str") as caught:
+        Kind("payment", Payment).codec.encode(payment)
+
+    assert CARD not in "".join(traceback.format_exception(caught.value))
 
 
 def test_value_that_json_cannot_hold_is_named():

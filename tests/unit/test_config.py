@@ -92,6 +92,17 @@ def test_a_value_of_python_is_refused_that_no_text_would_give(name, value):
         replace(Config(), **{name: value})
 
 
+@pytest.mark.parametrize(
+    "url", ["postgresql://ada:se@cret@db/shop", "host=db password='se cret' user=ada", "host=db password=se@cret"]
+)
+def test_what_a_configuration_shows_of_itself_holds_no_password(url):
+    config = Config(database_url=url, procs=3)
+
+    assert "cret" not in repr(config)
+    assert "db" in repr(config)
+    assert "procs=3" in repr(config)
+
+
 def test_a_url_of_another_type_is_refused_without_quoting_its_password():
     with pytest.raises(ConfigError, match=r"^database_url: expected text, got a bytes;"):
         Config(database_url=b"postgresql://ada:secret@db/shop")

@@ -1,0 +1,22 @@
+"""Take the passwords of databases out of texts that somebody will see.
+
+Pure functions, for messages of the commands and for the text of a `Config`. What stands where a password would is taken out,
+though it may be none: a text is shown to people, never read again.
+
+It deliberately knows no secrets of the user's own: what an exception of his says is his.
+"""
+
+from __future__ import annotations
+
+import re
+
+_IN_URL = re.compile(r"""((?:://)?[^\s:/@"']*:)(?!//)[^\s"]*@""")
+"""A user, a colon and a password up to the last @ of the word, in something that may not be quite a URL: an error quotes it as it
+came, and a password with an @ in it that is not written as %40 is one of the reasons."""
+
+_IN_DSN = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)", re.IGNORECASE)
+
+
+def masked(text: str) -> str:
+    """Return the text without the passwords of database URLs and connection strings."""
+    return _IN_DSN.sub(r"\1***", _IN_URL.sub(r"\1***@", text))
