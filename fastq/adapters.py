@@ -13,6 +13,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from fastq import pool
@@ -20,6 +22,13 @@ from fastq.db import ENCODING
 from fastq.errors import OptionError
 
 Rows = Sequence[Sequence[Any]]
+
+PORTION = 32
+"""Blocks of rows that are made before they are sent on a caller's connection: 4 MB, some 40,000 jobs. A guess; not measured."""
+
+NO_CURSOR = MappingProxyType({"stream_results": False, "yield_per": None})
+"""Execution options of SQLAlchemy: a statement of ours is not to be read through a cursor of the server's, whatever options the
+connection has. The server declares none for a statement that writes."""
 
 SYNC = "a psycopg, SQLAlchemy or Django connection, or a SQLAlchemy session"
 ASYNC = "a psycopg AsyncConnection, an asyncpg connection, or an AsyncConnection or AsyncSession of SQLAlchemy"
@@ -33,7 +42,7 @@ def run(conn: Any, text: str, parameters: tuple[object, ...]) -> Rows:
             return cursor.execute(text.encode(), parameters or None).fetchall()
     if library == "sqlalchemy":
         connection = conn if hasattr(conn, "exec_driver_sql") else conn.connection()
-        rows: Rows = connection.exec_driver_sql(*_for_dialect(connection.dialect, text, parameters)).fetchall()
+        rows: Rows = connection.exec_driver_sql(*_for_dialect(connection.dialect, text, parameters), NO_CURSOR).fetchall()
         return rows
     if library == "django" and conn.vendor == "postgresql":
         with conn.cursor() as cursor:
@@ -53,24 +62,49 @@ async def run_async(conn: Any, text: str, parameters: tuple[object, ...]) -> Row
         return fetched
     if library == "sqlalchemy async":
         connection = conn if hasattr(conn, "exec_driver_sql") else await conn.connection()
-        rows: Rows = (await connection.exec_driver_sql(*_for_dialect(connection.dialect, text, parameters))).fetchall()
+        executed = await connection.exec_driver_sql(*_for_dialect(connection.dialect, text, parameters), NO_CURSOR)
+        rows: Rows = executed.fetchall()
         return rows
     raise _unknown(conn, ASYNC, "Client" if library else "")
 
 
 def copy(conn: Any, schema: str, columns: list[str], blocks: Iterator[bytes]) -> None:
-    """COPY rows into `job`; of the libraries with a choice of drivers, psycopg 3 is the one that can."""
+    """COPY rows into `job`; of the libraries with a choice of drivers, psycopg 3 is the one that can.
+
+    The caller may make the jobs from what he reads on this very connection, and during a COPY nothing can be read there. So on
+    a connection of his, rows are made a portion at a time, and each portion is a COPY, all in a savepoint or a transaction.
+    """
     library, raw = library_of(conn), conn
     if library == "sqlalchemy":
         connection = conn if hasattr(conn, "exec_driver_sql") else conn.connection()
-        connection.exec_driver_sql("select 1")  # or it would not know of the transaction that COPY begins
+        connection.exec_driver_sql("select 1", None, NO_CURSOR)  # or it would not know of the transaction that COPY begins
         raw = connection.connection.driver_connection
     elif library == "django":
         conn.ensure_connection()
         raw = conn.connection
     if library_of(raw) != "psycopg":
         raise _unknown(raw, "a psycopg 3 connection, which COPY needs,", "AsyncClient" if library in _ASYNC_ONLY else "")
-    with pool.cursor(raw) as cursor, cursor.copy(copy_statement(schema, columns)) as sink:
+    statement = copy_statement(schema, columns)
+    if isinstance(raw, pool.TimedConnection):  # a connection of ours: nobody else reads on it
+        _copy_once(raw, statement, blocks)
+        return
+    portion = list(islice(blocks, PORTION))
+    if raw.info.transaction_status.name == "ACTIVE":
+        raise OptionError(
+            "conn: expected a connection that does nothing else; got one on which the jobs are read by psycopg's stream(), "
+            "which leaves no room for another statement: read them with a cursor that has a name, or on another connection"
+        )
+    if not raw.autocommit and raw.info.transaction_status.name == "IDLE":
+        with pool.cursor(raw) as cursor:  # else what begins now would be a transaction of ours, and end with us
+            cursor.execute("select 1")
+    with raw.transaction():
+        while portion:
+            _copy_once(raw, statement, iter(portion))
+            portion = list(islice(blocks, PORTION))
+
+
+def _copy_once(raw: Any, statement: bytes, blocks: Iterator[bytes]) -> None:
+    with pool.cursor(raw) as cursor, cursor.copy(statement) as sink:
         for block in blocks:
             sink.write(block)
 
@@ -80,7 +114,7 @@ async def copy_async(conn: Any, schema: str, columns: list[str], blocks: Iterato
     library, raw = library_of(conn), conn
     if library == "sqlalchemy async":
         connection = conn if hasattr(conn, "exec_driver_sql") else await conn.connection()
-        await connection.exec_driver_sql("select 1")
+        await connection.exec_driver_sql("select 1", None, NO_CURSOR)
         raw = (await connection.get_raw_connection()).driver_connection
     driver = library_of(raw)
     if driver == "asyncpg":

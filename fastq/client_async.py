@@ -101,7 +101,7 @@ class AsyncClient:
     ) -> int:
         """Enqueue any number of jobs as they are read, by COPY, all or none; return how many there were.
 
-        A delay or time is for all of them. What is refused ends the COPY, and so the caller's transaction.
+        A delay or time is for all of them. Where one is refused none is stored; roll your transaction back then.
         """
         delay, at = enqueue.copied_at(options)
         if conn is not None:

@@ -3,8 +3,8 @@
 Runs in the enqueuing thread, on plain values; the clients (client.py, client_async.py) carry its results to Postgres.
 
 Invariant: everything is checked and written as JSON before the first statement, so that whatever is refused leaves nothing
-behind; only a COPY streams, and an error ends it, rows and all. What an option is: the job's own (`Enqueue`) comes before the
-call's, that before the kind's, that before the defaults of job.py.
+behind; only a COPY sends jobs while more are read, and an error takes them back. What an option is: the job's own (`Enqueue`)
+comes before the call's, that before the kind's, that before the defaults of job.py.
 
 It deliberately compares no time with the local clock: whether a job is due is the database's to say.
 """

@@ -17,8 +17,9 @@ import sqlalchemy
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 
-from fastq import Args, AsyncClient, Client
-from fastq.errors import OptionError
+from fastq import Args, AsyncClient, Client, adapters
+from fastq import enqueue as enqueue_module
+from fastq.errors import ArgsError, OptionError
 from tests.helpers import execute
 
 TAGS = ["plain", 'q"uote', "100%s"]
@@ -203,6 +204,102 @@ def test_a_begin_block_of_sqlalchemy_commits_its_jobs(client, database):
     assert [strings for strings, *_ in jobs(database)] == ["there", "too"]
 
 
+# What jobs are made from, and how
+
+
+def read_by_psycopg(connection):
+    with connection.cursor("sorting") as cursor:
+        cursor.itersize = 100
+        yield from cursor.execute("select generate_series(1, 1000)")
+
+
+def read_by_sqlalchemy(connection):
+    yield from connection.execution_options(yield_per=100).exec_driver_sql("select generate_series(1, 1000)")
+
+
+def read_by_session(session):
+    yield from session.execute(sqlalchemy.text("select generate_series(1, 1000)"), execution_options={"yield_per": 100})
+
+
+def read_by_django(connection):
+    with connection.chunked_cursor() as cursor:
+        cursor.execute("select generate_series(1, 1000)")
+        yield from iter(cursor.fetchone, None)
+
+
+@pytest.mark.parametrize(
+    ("library", "read"),
+    [
+        (psycopg_connection, read_by_psycopg),
+        (sqlalchemy_connection, read_by_sqlalchemy),
+        (sqlalchemy_session, read_by_session),
+        (django_connection, read_by_django),
+    ],
+)
+def test_a_copy_takes_jobs_that_are_made_from_what_its_own_connection_reads(library, read, client, database, monkeypatch):
+    monkeypatch.setattr(adapters, "PORTION", 1)
+    monkeypatch.setattr(enqueue_module, "BLOCK", 1000)
+    with library(database) as (connection, commit, _):
+        made = (SortArgs([str(number)]) for (number,) in read(connection))
+
+        assert client.enqueue_copy(made, conn=connection) == 1000
+        assert jobs(database) == []
+        commit()
+
+    assert [int(text) for text, *_ in jobs(database)] == list(range(1, 1001))
+
+
+def test_a_copy_on_an_autocommit_connection_is_there_whole_or_not_at_all(client, database, monkeypatch):
+    monkeypatch.setattr(adapters, "PORTION", 1)
+    monkeypatch.setattr(enqueue_module, "BLOCK", 1)
+    with psycopg.connect(database, autocommit=True) as connection:
+        made = (SortArgs(["there"]) if number < 5 else SortArgs([0]) for number in range(9))
+        with pytest.raises(ArgsError, match="at position 5"):
+            client.enqueue_copy(made, conn=connection)
+        assert jobs(database) == []
+
+        client.enqueue_copy([SortArgs(["there"])] * 3, conn=connection)
+    assert len(jobs(database)) == 3
+
+
+@pytest.mark.parametrize("library", BLOCKING)
+def test_a_copy_that_is_refused_is_taken_back_though_others_commit(library, client, database, monkeypatch):
+    monkeypatch.setattr(adapters, "PORTION", 1)
+    monkeypatch.setattr(enqueue_module, "BLOCK", 1)
+    with library(database) as (connection, commit, _):
+        client.enqueue(SortArgs(["kept"]), conn=connection)
+        with pytest.raises(ArgsError):
+            client.enqueue_copy([SortArgs(["a"]), SortArgs(["b"]), SortArgs([0])], conn=connection)
+        commit()
+
+    assert jobs(database) == [("kept", None, "available")]
+
+
+def test_a_copy_whose_jobs_are_streamed_over_its_connection_is_refused(client, database):
+    with psycopg.connect(database) as connection:
+        made = (SortArgs(["x" * 1000]) for _ in connection.cursor().stream("select generate_series(1, 10000)"))
+
+        with pytest.raises(OptionError, match=r"jobs are read by psycopg's stream\(\)"):
+            client.enqueue_copy(made, conn=connection)
+        made.close()
+
+    assert jobs(database) == []
+
+
+@pytest.mark.parametrize("options", [{"stream_results": True}, {"yield_per": 10}])
+@pytest.mark.parametrize("enqueue", WAYS)
+def test_the_options_of_a_sqlalchemy_connection_are_not_those_of_our_statements(enqueue, options, client, database):
+    engine = sqlalchemy.create_engine(dialect(database, "psycopg"), execution_options=options)
+    with engine.begin() as connection, orm.Session(engine) as session:
+        enqueue(client, ["connection"], conn=connection)
+        enqueue(client, ["session"], conn=session)
+        assert client.cancel(client.enqueue(SortArgs(["cancelled"])), conn=connection)
+        session.commit()
+    engine.dispose()
+
+    assert sorted(text for text, *_ in jobs(database)) == ["connection", "session"]
+
+
 @contextmanager
 def psycopg_in_latin(url):
     with psycopg.connect(url, client_encoding="latin1") as connection:
@@ -324,6 +421,19 @@ def test_an_awaited_job_is_there_after_the_commit_not_before_and_never_after_a_r
     asyncio.run(run())
     assert jobs(database) == [(NASTY, TAGS, "available"), ("at", None, "scheduled"), ("delay", None, "scheduled")]
     assert execute(database, "select scheduled_at = %s from fastq.job order by id", at) == [(None,), (True,), (False,)]
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+@pytest.mark.parametrize("enqueue", [await_one, await_many, await_copy])
+def test_the_options_of_an_awaited_sqlalchemy_connection_are_not_those_of_our_statements(enqueue, driver, database):
+    async def run():
+        engine = sqlalchemy_asyncio.create_async_engine(dialect(database, driver), execution_options={"stream_results": True})
+        async with AsyncClient(database) as client, engine.begin() as connection:
+            await enqueue(client, ["there"], conn=connection)
+        await engine.dispose()
+
+    asyncio.run(run())
+    assert jobs(database) == [("there", None, "available")]
 
 
 @asynccontextmanager
