@@ -34,7 +34,6 @@ class Claimed:
     __slots__ = (
         "_created",
         "_kinds",
-        "_last",
         "args",
         "attempts",
         "claim",
@@ -50,7 +49,6 @@ class Claimed:
     def __init__(self, queue: str, claim: int, row: Sequence[bytes | None]) -> None:
         self.queue = queue
         self.claim = claim
-        self._last: dict[int, int] | None = None
         self.full = False  # written by the cursor: it was bounded, and there may be more
         ids, seqs, counts, created, kinds, args, tags = row or [None] * 7
         self.ids = integers(ids)
@@ -72,11 +70,6 @@ class Claimed:
 
     def last_seqs(self) -> dict[int, int]:
         """Return the highest seq by priority."""
-        if self._last is None:
-            self._last = self._last_seqs()
-        return self._last
-
-    def _last_seqs(self) -> dict[int, int]:
         if not self.ids:
             return {}
         if self.priorities[0] == self.priorities[-1]:  # sorted by priority: then they are all the same

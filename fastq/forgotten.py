@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from fastq.board import Board
-    from fastq.claimed import Claimed
     from fastq.db import Connection
     from fastq.feed import Feed
     from fastq.held import Held
@@ -154,11 +153,6 @@ class Forgotten:
         reached = self._reached[queue]
         for priority, seq in seqs.items():
             reached[priority - 1] = max(reached[priority - 1], seq)
-
-    def claimed(self, feed: int, claimed: Claimed) -> None:
-        """Note how far a claim has come: jobs that had waited for a worker are ahead of the frontiers."""
-        for priority, seq in claimed.last_seqs().items():
-            self._reached[feed][priority - 1] = max(self._reached[feed][priority - 1], seq)
 
     def wait(self, longest: float) -> float:
         """Return the seconds until there is something to do, `longest` at most."""

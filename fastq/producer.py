@@ -256,7 +256,6 @@ class Producer:
         if len(claimed):
             feed.claimed += len(claimed)
             self._claimed += len(claimed)
-            self._forgotten.claimed(feed.number, claimed)
             feed.portion.brought(len(claimed), len(claimed.args))
             jobs, refused = self._decode(claimed)
             if refused:
