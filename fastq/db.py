@@ -38,6 +38,7 @@ from psycopg import pq
 from psycopg.rows import tuple_row
 
 from fastq.errors import DatabaseUnavailable, LeaseError
+from fastq.pins import OPERATORS_SETTINGS, PINNED_SETTINGS
 from fastq.qualified import qualified as qualified_text
 from fastq.statements import qualified, statement
 from fastq.urls import check_url, options_of
@@ -61,30 +62,6 @@ takes part of it from the session. Not among the pinned settings: libpq has a pa
 SERVER_FIRST = 0.9
 """Of a session's deadline: the server's own statement_timeout. A statement that waits there is ended there, and the session is
 of use again. One that we cut off would wait on, with a connection of the server's, and each next try would add another."""
-
-PINNED_SETTINGS = {
-    # What a role's or a database's defaults could break (isolation, limits meant for people, a hostile search path), but for
-    # default_transaction_read_only: a database is told with it that it is not the one to write to, in a switchover say ...
-    "default_transaction_isolation": "read committed",
-    "statement_timeout": "0",
-    "lock_timeout": "0",
-    "idle_session_timeout": "0",
-    "search_path": "pg_catalog",
-    "timezone": "UTC",
-    "datestyle": "ISO",
-    "intervalstyle": "postgres",
-    # ... and the plans: each statement has one right plan, by the index its header names, whatever the statistics of a
-    # table that was empty a second ago say. Prepared statements then keep that plan.
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "enable_bitmapscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "jit": "off",
-}
-
-OPERATORS_SETTINGS = {"search_path": PINNED_SETTINGS["search_path"]}
-"""What is pinned where people look and decide, who want the archive read by its block ranges and times in their own zone."""
 
 REFUSED_OPTIONS = "unsupported startup parameter"
 """How PgBouncer begins to say that it knows no `options`, or not the settings in them."""
@@ -255,7 +232,18 @@ def connect(
         raise refusal
     if writes_odd_dates(raw.info):
         raw.execute(ISO_DATES)
-    return Connection(raw, schema, prepare=prepare, timeout=timeout, qualify=qualify or not pinned)
+    made = Connection(raw, schema, prepare=prepare, timeout=timeout, qualify=qualify or not pinned)
+    if pinned:
+        _make_durable(made)
+    return made
+
+
+def _make_durable(made: Connection) -> None:
+    try:
+        made.run_within(CONNECT_TIMEOUT, "session_durable")  # nobody else knows the connection yet, and could cut it
+    except psycopg.Error as error:
+        made.close()
+        raise DatabaseUnavailable(first_line(error)) from error
 
 
 def refused_encoding(info: psycopg.ConnectionInfo) -> DatabaseUnavailable | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastq import db
+from fastq import db, pins
 from fastq.config import POOLER_ADVICE
 from fastq.errors import ConfigError, DatabaseUnavailable
 
@@ -49,8 +49,8 @@ def check(config: Config, url: str) -> None:
 def _unpinned(connection: Connection) -> str | None:
     for name in PROBED:
         [(value,)] = connection.execute("select pg_catalog.current_setting($1)", name)
-        if value != db.PINNED_SETTINGS[name]:
-            return f"{name} is '{value}', though the session began with '{db.PINNED_SETTINGS[name]}'"
+        if value != pins.PINNED_SETTINGS[name]:
+            return f"{name} is '{value}', though the session began with '{pins.PINNED_SETTINGS[name]}'"
     return None
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fastq import admin, db
+from fastq import admin, db, pins
 from fastq.errors import FastqError
 from fastq.job import DEFAULT_QUEUE
 from fastq.migrate import migrate
@@ -65,7 +65,7 @@ def fresh_schema(config: Config) -> Iterator[Connection]:
         role="bench",
         schema=SCHEMA,
         pinned=not config.poll_only,
-        pins=db.OPERATORS_SETTINGS,
+        pins=pins.OPERATORS_SETTINGS,
         prepare=False,
     )
     try:

@@ -37,7 +37,7 @@ def test_a_pooler_that_drops_what_sessions_begin_with_is_refused(database, tmp_p
 def test_a_pooler_that_hands_sessions_around_is_refused_though_they_are_as_we_want_them(database, tmp_path):
     name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
     for setting in pooler.PROBED:
-        execute(database, f'alter database "{name}" set {setting} = {pooler.db.PINNED_SETTINGS[setting]}')
+        execute(database, f'alter database "{name}" set {setting} = {pooler.pins.PINNED_SETTINGS[setting]}')
     with (
         pgbouncer(database, tmp_path, ignore_startup_parameters="options") as through,
         pytest.raises(ConfigError, match="sessions of ours are served by the server's in turns"),

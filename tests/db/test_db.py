@@ -253,6 +253,16 @@ def test_a_session_may_idle_whatever_the_databases_limit_is(database):
     session.close()
 
 
+@pytest.mark.parametrize(("chosen", "ours"), [("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")])
+def test_a_session_waits_for_its_commits_whatever_the_database_says_and_as_it_says_otherwise(database, chosen, ours):
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"alter database {connection.info.dbname} set synchronous_commit = '{chosen}'")
+    for config in (Config(), Config(poll_only=True)):  # a pooler's sessions are not ours alone
+        session = db.session(config, database, "test")
+        assert session.execute("show synchronous_commit") == [(chosen if config.poll_only else ours,)]
+        session.close()
+
+
 def test_statements_that_were_read_need_no_file_any_more():
     statements.read_statements()
 
