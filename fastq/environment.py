@@ -39,12 +39,17 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
     return told
 
 
+def is_set(name: str) -> bool:
+    """Tell whether the environment says anything of a setting."""
+    return bool(os.environ.get(variable_of(name), "").strip())
+
+
 def publish(config: Config) -> None:
     """Make the environment say what a command has resolved: flags, and the database that was found."""
     default = Config()
     for setting in fields(Config):
         variable, value = variable_of(setting.name), getattr(config, setting.name)
-        if value != getattr(default, setting.name) or os.environ.get(variable, "").strip():
+        if value != getattr(default, setting.name) or is_set(setting.name):
             os.environ[variable] = text_of(value)
 
 

@@ -25,6 +25,8 @@ from fastq.errors import DatabaseUnavailable, MigrationError
 from fastq.statements import in_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastq.db import Connection
 
 LOCK_TIMEOUT = "2s"
@@ -64,8 +66,11 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(Migration(int(name[:4]), name, texts[name]) for name in names)
 
 
-def migrate(url: str, schema: str = "fastq", dry_run: bool = False) -> list[str]:
-    """Apply what is missing and return its names; a dry run returns the same names and changes nothing."""
+def migrate(url: str, schema: str = "fastq", dry_run: bool = False, tell: Callable[[str], object] = lambda _: None) -> list[str]:
+    """Apply what is missing and return its names; a dry run returns the same names and changes nothing.
+
+    `tell` is called with a line before each one, and when one waits for its locks.
+    """
     connection = db.connect(url, role="migrate", schema=schema, pinned=False, prepare=False)
     try:
         _check_server(connection)
@@ -74,7 +79,7 @@ def migrate(url: str, schema: str = "fastq", dry_run: bool = False) -> list[str]
         pending = [migration for migration in migrations() if migration.version > version]
         if dry_run:
             return [migration.name for migration in pending]
-        return [migration.name for migration in pending if _apply_patiently(connection, migration)]
+        return [migration.name for migration in pending if _apply_patiently(connection, migration, tell)]
     except db.Error as error:
         if not connection.usable:
             raise DatabaseUnavailable(f"the connection was lost while migrating ({db.first_line(error)}); try again") from error
@@ -142,9 +147,10 @@ def _check_not_newer(schema: str, version: int) -> None:
         raise MigrationError(f"the schema '{schema}' has version {version}, this program knows {known}: upgrade fastq-jobs")
 
 
-def _apply_patiently(connection: Connection, migration: Migration) -> bool:
+def _apply_patiently(connection: Connection, migration: Migration, tell: Callable[[str], object]) -> bool:
     """Apply a migration unless somebody else has, however often its locks must be asked for."""
-    give_up = time.monotonic() + PATIENCE
+    give_up, waits = time.monotonic() + PATIENCE, False
+    tell(f"applying {migration.name}")
     while True:
         try:
             return _apply(connection, migration)
@@ -156,6 +162,9 @@ def _apply_patiently(connection: Connection, migration: Migration) -> bool:
                     f"migration {migration.name} did not get its locks in {PATIENCE:g} s ({db.first_line(error)}); "
                     "end the transactions that pg_stat_activity shows as old, and run fastq migrate again"
                 ) from error
+            if not waits:
+                waits = True
+                tell(f"{migration.name} waits for its locks, for up to {PATIENCE:g} s ({db.first_line(error)})")
         time.sleep(PAUSE * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
 
 

@@ -257,7 +257,9 @@ class Supervisor:
         if self._stopping:
             return
         self._stopping = True
-        emit("supervisor.stops", executing=self._board.executing(), timeout=self._config.shutdown_timeout, reason=self._failure)
+        executing, timeout = self._board.executing(), self._config.shutdown_timeout
+        hint = "a second signal (Ctrl-C) ends them at once" if executing else None
+        emit("supervisor.stops", executing=executing, timeout=timeout, reason=self._failure, hint=hint)
         self._places.close()
         self._stop_children("stop")
         self._kill_at = time.monotonic() + self._config.shutdown_timeout + STOP_MARGIN

@@ -97,17 +97,21 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
     names: Sequence[str] = FIGURES
     if options.idle:
         names = ()
+        _tell(f"a supervisor that idles, for {options.idle} s")
         _idle(connection, config, options, figures, result)
     elif options.backlog:
         names = ()
+        _tell(f"claims with {options.backlog:,} jobs that wait, {options.rounds} rounds")
         _backlog(connection, config, options, figures)
     else:
         if "route" not in options.skip:
             _throughput(connection, config, options, figures)
         if "enqueue" not in options.skip:
+            _tell("enqueueing: one by one, many in a statement, by COPY")
             for way, rates in enqueue.measure(connection, config, options.rounds, options.jobs).items():
                 figures.add(f"enqueue_{way}_per_s", *rates)
         if "latency" not in options.skip:
+            _tell("latencies of single jobs")
             ordered, commits = latency.measure(connection, config, min(LATENCIES, max(FEWEST, options.jobs // SHARE)))
             for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
                 figures.add(f"latency_{name}_ms", latency.percentile(ordered, share))
@@ -115,10 +119,16 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
     return {**figures.of_all(names), **result, "spreads": figures.spreads(), "rounds": figures.rounds()}
 
 
+def _tell(text: str) -> None:
+    """Say what is being measured, beside the result."""
+    output.note(f"measuring {text}")
+
+
 def _throughput(connection: Connection, config: Config, options: argparse.Namespace, figures: report.Figures) -> None:
     meter = Meter(connection)
     load.settle(connection, options.jobs)
-    for _ in range(options.rounds):
+    for round_ in range(options.rounds):
+        _tell(f"round {round_ + 1} of {options.rounds}: {options.jobs:,} jobs, the route")
         load.fill(connection, options.jobs, paused=True, args=options.args)
         run = route.work(connection, config, options.jobs, meter)
         figures.add("jobs_per_s", run.jobs_per_s)
@@ -127,6 +137,7 @@ def _throughput(connection: Connection, config: Config, options: argparse.Namesp
         figures.add("wal_bytes_per_job", run.wal_bytes)
         figures.add("longest_stall_ms", run.longest_stall * 1e3)
         if "floor" not in options.skip:
+            _tell(f"round {round_ + 1} of {options.rounds}: the same jobs, the floor")
             load.fill(connection, options.jobs, paused=False, args=options.args)
             pumped = floor.pump(connection, config, options.jobs, meter)
             figures.add("floor_jobs_per_s", pumped.jobs_per_s)

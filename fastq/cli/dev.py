@@ -25,19 +25,32 @@ from fastq import app
 from fastq.cli import run, settings
 from fastq.cli.database import found
 from fastq.cli.output import note
+from fastq.cli.settings import flag_of
+from fastq.config import migrate_command
+from fastq.environment import is_set
+from fastq.errors import MigrationError
 from fastq.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from fastq.cli.database import Database
 
 EPILOG = """\
 examples:
   fastq dev app.jobs:registry                 embedded Postgres in .fastq/postgres unless FASTQ_DATABASE_URL is set
   fastq dev app.jobs:registry --procs 1       one process: easier to follow
 
-It takes what `fastq run` takes. Python files below the app dir are watched; after a change running jobs may end, and then
-everything starts again with the new code. Enqueue from another terminal: fastq enqueue KIND '{"field": 1}'
+It takes what `fastq run` takes. Python files below the app dir are watched; after a change running jobs get 2 seconds to
+end, unless --shutdown-timeout says otherwise, are handed back, and everything starts again with the new code. Enqueue
+from another terminal: fastq enqueue KIND '{"field": 1}'
+
+The embedded Postgres is migrated; a database of your own only with --migrate, or by fastq migrate.
 """
+
+SHUTDOWN_TIMEOUT = 2
+"""Seconds that running jobs get at a change and at the end, where nobody says otherwise: who changed the code waits for it, and
+what is handed back runs again with it. A guess."""
 
 LOOK = 0.3
 """Seconds between two looks at the child; a person does not notice."""
@@ -74,6 +87,7 @@ class _Stop:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments: those of `run`."""
     run.add_arguments(parser)
+    parser.add_argument("--migrate", action="store_true", help="create or update the tables in a database of your own, too")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -81,15 +95,32 @@ def main(options: argparse.Namespace) -> int:
     config = settings.load(options)
     app.split(options.target)  # a target that is written wrongly does not get better by waiting
     directory = app.insert(options.app_dir)
+    words = ["run", *(word for word in options.argv if word != "--migrate")]
+    patience = config.shutdown_timeout
+    if options.shutdown_timeout is None and not is_set("shutdown_timeout"):
+        words += [flag_of("shutdown_timeout"), str(SHUTDOWN_TIMEOUT)]
+        patience = SHUTDOWN_TIMEOUT
     with found(config, create=True) as database:
-        if done := migrate(database.url, config.schema):
-            note(f"migrated: {', '.join(done)}")
+        _migrate(database, config.schema, allowed=options.migrate)
         note(f"watching the Python files in {directory}; Ctrl-C ends it\n")
         stop = _Stop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what nohup is for
                 signal.signal(number, stop)
-        return _run(["run", *options.argv], directory, config.shutdown_timeout + GRACE, stop)
+        return _run(words, directory, patience + GRACE, stop)
+
+
+def _migrate(database: Database, schema: str, *, allowed: bool) -> None:
+    """Migrate the embedded database; one of the user's own, which others may use, if that was said."""
+    if database.embedded is None and not allowed:
+        if missing := migrate(database.url, schema, dry_run=True):
+            raise MigrationError(
+                f"the schema '{schema}' lacks {', '.join(missing)}, and this database is not one that fastq dev has made: "
+                f"run {migrate_command(schema)}, or fastq dev with --migrate"
+            )
+        return
+    for name in migrate(database.url, schema):
+        note(f"migrated: {name}")
 
 
 def end_with(alive: int) -> None:

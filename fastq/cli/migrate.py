@@ -42,7 +42,7 @@ def main(options: argparse.Namespace) -> int:
         output.out(migrate.script(config.schema, options.from_version or 0))
         return 0
     with found(config, create=True) as database:
-        names = migrate.migrate(database.url, config.schema, options.dry_run)
+        names = migrate.migrate(database.url, config.schema, options.dry_run, output.note)
     if options.json:
         output.json({"schema": config.schema, "applied" if not options.dry_run else "missing": names})
     elif names:

@@ -124,14 +124,17 @@ def test_a_program_killed_between_two_statements_leaves_nothing_and_the_next_one
     checked(empty_database)
 
 
-def test_a_migration_waits_for_its_lock_in_short_attempts(empty_database, monkeypatch):
+def test_a_migration_waits_for_its_lock_in_short_attempts_and_says_so(empty_database, monkeypatch):
     monkeypatch.setattr("fastq.migrate.LOCK_TIMEOUT", "50ms")
     monkeypatch.setattr("fastq.migrate.PATIENCE", 0.3)
+    told = []
     with psycopg.connect(empty_database) as holder:
         holder.execute("select pg_advisory_xact_lock(%s)", (lock_key("migrate", "fastq"),))
         with pytest.raises(MigrationError, match=r"0001_initial did not get its locks in 0.3 s .* run fastq migrate again"):
-            migrate(empty_database)
+            migrate(empty_database, tell=told.append)
 
+    waits = "0001_initial waits for its locks, for up to 0.3 s (canceling statement due to lock timeout)"
+    assert told == ["applying 0001_initial", waits]
     assert migrate(empty_database) == NAMES
 
 

@@ -144,13 +144,15 @@ def test_an_idle_supervisor_is_measured_with_the_memory_of_each_process(empty_da
     assert sum(process["process"].startswith("fastq: worker") for process in result["processes"]) == 2
 
 
-def test_people_get_a_table_that_explains_itself(empty_database):
-    out, _ = bench("--jobs", "500", "--rounds", "1", "--procs", "1", "--skip", "enqueue,latency", database=empty_database)
+def test_people_get_a_table_that_explains_itself_and_are_told_what_is_measured_meanwhile(empty_database):
+    out, told = bench("--jobs", "500", "--rounds", "1", "--procs", "1", "--skip", "enqueue,latency", database=empty_database)
 
     assert "synchronous_commit on" in out
     assert "floor_ratio" in out
     assert "the limit of this machine right now" in out
     assert "latency" not in out
+    measured = [line for line in told.splitlines() if line.startswith("measuring ")]
+    assert measured == ["measuring round 1 of 1: 500 jobs, the route", "measuring round 1 of 1: the same jobs, the floor"]
 
 
 def test_two_measurements_of_one_database_are_kept_apart(empty_database):
