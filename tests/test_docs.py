@@ -21,8 +21,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from examples.quickstart import SortArgs
-from fastq import Client, admin, admin_leaders, admin_periodic, db
 from tests.helpers import execute, wait_for
 
 ROOT = Path(__file__).parent.parent
@@ -130,38 +128,6 @@ def test_the_sql_of_a_page_runs(page: Path, database: str) -> None:
     with psycopg.connect(database) as conn:
         for text in blocks(page, "sql"):
             conn.execute(text)
-        conn.rollback()
-
-
-def test_the_grants_of_an_enqueuing_role_are_enough_and_no_more(database: str) -> None:
-    [grants] = [text for text in blocks(DOCS / "postgres.md", "sql") if "create role shop_web" in text]
-    with psycopg.connect(database) as conn:
-        conn.execute(grants)
-        conn.execute("set local role shop_web")
-        client = Client(database)
-        assert client.enqueue(SortArgs(["a"]), conn=conn) > 0
-        assert len(client.enqueue_many([SortArgs(["a"]), SortArgs(["b"])], conn=conn)) == 2
-        assert client.enqueue_copy([SortArgs(["a"])], conn=conn) == 1
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            conn.execute("select args from fastq.job")
-        conn.rollback()
-
-
-def test_the_grants_of_a_reading_role_are_enough_to_look_and_to_change_nothing(database: str) -> None:
-    [grants] = [text for text in blocks(DOCS / "postgres.md", "sql") if "create role shop_reader" in text]
-    Client(database).enqueue(SortArgs(["a"]))
-    with psycopg.connect(database) as conn:
-        conn.execute(grants)
-        conn.execute("set local role shop_reader")
-        reading = db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False)
-        assert [job.kind for job in admin.list_jobs(reading).jobs] == ["sort"]
-        assert admin.show_job(reading, 1) is not None
-        assert [queue.name for queue in admin.list_queues(reading)] == ["default"]
-        assert {lease.name for lease in admin_leaders.list_leases(reading)} >= {"leader:default"}
-        assert admin_leaders.list_chores(reading) == []
-        assert admin_periodic.list_periodic(reading) == []
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            admin.delete_jobs(reading, [1])
         conn.rollback()
 
 

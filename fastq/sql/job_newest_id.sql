@@ -2,4 +2,4 @@
 -- called by: admin: list, to know where to begin.
 -- index: none; it is the sequence's own row.
 -- locks: none.
-select coalesce(pg_sequence_last_value('fastq.job_id_seq'::regclass), 0)
+select case when is_called then last_value else 0 end from fastq.job_id_seq

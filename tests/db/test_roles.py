@@ -1,0 +1,208 @@
+"""What the grants of docs/postgres.md allow, and what they do not: each cell of the table in docs/security.md is tried."""
+
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from fastq import (
+    Args,
+    Client,
+    Enqueue,
+    Every,
+    Registry,
+    admin,
+    admin_leaders,
+    admin_periodic,
+    db,
+    lease,
+    partitions,
+    periodic_store,
+)
+from tests.db.jobs import add, claim
+from tests.helpers import create_database, drop_database
+
+DOCS = Path(__file__).parents[2] / "docs"
+PREFIX = f"test_{os.getpid()}_"
+NO_RIGHT = psycopg.errors.InsufficientPrivilege
+
+
+def grants():
+    """Return the grants of each role in the documentation, the first block of it, with names that are this session's own."""
+    texts = re.findall(r"^```sql\n(create role shop_(\w+);.*?)^```", (DOCS / "postgres.md").read_text(), re.MULTILINE | re.DOTALL)
+    return {name: text.replace("shop_", PREFIX) for text, name in texts}
+
+
+def matrix():
+    """Return the table of the documentation: what a role may do, whether it may."""
+    table = (DOCS / "security.md").read_text().partition("| what |")[2].partition("\n\n")[0]
+    head, _, *rows = ("| what |" + table).splitlines()
+    roles = [cell.strip() for cell in head.strip("|").split("|")][1:]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return [(what, role, may) for what, *answers in cells for role, may in zip(roles, answers, strict=True)]
+
+
+MATRIX = matrix()
+GRANTS = grants()
+NAMED = {"enqueuer": "web", "worker": "worker", "operator": "operator", "reader": "reader"}
+
+
+@dataclass
+class SortArgs(Args, kind="sort"):
+    strings: list[str]
+
+
+@pytest.fixture(scope="module")
+def granted(server, migrated_template):
+    """Give the URL of a database with the roles, a job of each state, a periodic job and a leader."""
+    url = create_database(server, f"{migrated_template}_roles", migrated_template)
+    with psycopg.connect(url, autocommit=True) as owner:
+        for text in GRANTS.values():
+            owner.execute(text)
+        connection = db.Connection(owner, "fastq", prepare=False, timeout=10, owned=False)
+        registry = Registry()
+        registry.periodic("daily", Every(3600), SortArgs(["a"]))
+        periodic_store.define(connection, registry)
+        add(connection, 3)
+        admin.cancel_jobs(connection, [3])
+        assert lease.acquire(connection, "leader:default", "h:1:x", 600.0).term
+    yield url
+    with psycopg.connect(url, autocommit=True) as owner:
+        for name in GRANTS:
+            owner.execute(f"drop owned by {PREFIX}{name}; drop role {PREFIX}{name}")
+    drop_database(server, f"{migrated_template}_roles")
+
+
+@pytest.fixture
+def act(granted):
+    """Give a function that gives a session with the rights of a role; what is done in it is undone at its end."""
+
+    @contextmanager
+    def as_role(name):
+        with psycopg.connect(granted, cursor_factory=psycopg.RawCursor) as conn:
+            conn.execute(f"set local role {PREFIX}{name}")
+            yield db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False)
+            conn.rollback()
+
+    return as_role
+
+
+def enqueue(session):
+    client = Client("host=nowhere")  # of no use: it enqueues on the session given
+    client.enqueue(SortArgs(["a"]), tags=["plain"], conn=session.raw)
+    client.enqueue(SortArgs(["a"]), delay=60, conn=session.raw)
+    client.enqueue_many([SortArgs(["a"]), Enqueue(SortArgs(["b"]), delay=60)], conn=session.raw)
+    client.enqueue_copy([SortArgs(["a"])], delay=60, conn=session.raw)
+    client.enqueue_copy([SortArgs(["a"])], conn=session.raw)
+
+
+def choose_an_id(session):
+    session.execute("insert into fastq.job (id, kind) overriding system value values (1000, 'sort')")
+
+
+def read(session):
+    assert len(admin.list_jobs(session).jobs) == 3
+    assert admin.show_job(session, 1).args == {}
+    session.execute("select output from fastq.job_archive")
+
+
+def change_jobs(session):
+    assert [change.outcome for change in admin.cancel_jobs(session, [1])] == ["cancelled"]
+    assert [change.outcome for change in admin.retry_jobs(session, [1, 3])] == ["available", "available"]
+    assert [change.outcome for change in admin.delete_jobs(session, [1, 2])] == ["deleted", "deleted"]
+
+
+def pause_queues(session):
+    admin.pause_queue(session, "default")
+    assert admin.resume_queue(session, "default")
+
+
+def define_periodic(session):
+    registry = Registry()
+    registry.periodic("weekly", Every(3600), SortArgs(["a"]))
+    registry.periodic("daily", Every(60), SortArgs(["a"]))
+    assert len(periodic_store.define(session, registry)) == 2
+
+
+def pause_periodic(session):
+    admin_periodic.pause_periodic(session, "daily")
+    assert admin_periodic.resume_periodic(session, "daily")
+
+
+def list_leaders(session):
+    assert {row.name for row in admin_leaders.list_leases(session)} >= {"leader:default"}
+    assert admin_leaders.list_chores(session) == []
+
+
+def hold_leases(session):
+    [(term, *_)] = session.run("lease_acquire", "singleton:sweep", "h:1:y", 60.0, None, None)
+    fence = lease.Fence("singleton:sweep", "h:1:y", term)
+    assert session.run("once", *fence, "item") == [(True, True)]
+    assert session.run("lease_renew", [fence.name], [fence.holder], [fence.term], 60.0)
+    assert session.run("lease_release", *fence, "fastq")
+
+
+def work(session):
+    [(first, known)] = session.run("process_take_numbers")
+    assert not known
+    jobs = claim(session, first << 32 | 1)
+    assert session.run("job_complete_archive", [jobs[0].id], [first << 32 | 1]) == []
+    assert session.run("job_release", [jobs[1].id], [first << 32 | 1], "fastq") == [(1, 1)]
+
+
+ACTIONS = {
+    "enqueue jobs": enqueue,
+    "give a job an id of its own choice": choose_an_id,
+    "read args, errors and outputs": read,
+    "list queues": admin.list_queues,
+    "list leaders and what their chores did": list_leaders,
+    "list periodic jobs": admin_periodic.list_periodic,
+    "cancel, retry and delete jobs": change_jobs,
+    "pause and resume queues": pause_queues,
+    "define periodic jobs": define_periodic,
+    "pause and resume periodic jobs": pause_periodic,
+    "run periodic jobs by hand": lambda session: admin_periodic.run_periodic(session, "daily"),
+    "delete periodic jobs": lambda session: admin_periodic.delete_periodic(session, "daily"),
+    "ask a leader to resign": lambda session: admin_leaders.resign(session, "leader:default"),
+    "hold leases: singletons and your own": hold_leases,
+    "work jobs": work,
+    "lead: make and drop partitions of the archive": partitions.ensure_partitions,
+    "migrate": lambda session: session.execute("alter table fastq.job add column more text"),
+}
+
+
+def test_the_table_names_each_action_and_each_role():
+    assert {what for what, _, _ in MATRIX} == set(ACTIONS)
+    assert {NAMED[role] for _, role, _ in MATRIX} == set(GRANTS)
+    assert {may for _, _, may in MATRIX} == {"yes", "no"}
+
+
+@pytest.mark.parametrize(("what", "role", "may"), MATRIX)
+def test_a_role_may_do_what_the_table_says_and_no_more(what, role, may, act):
+    with act(NAMED[role]) as session:
+        if may == "yes":
+            ACTIONS[what](session)
+        else:
+            with pytest.raises(NO_RIGHT):
+                ACTIONS[what](session)
+
+
+def test_an_enqueuer_with_the_second_grants_looks_up_cancels_and_retries(granted):
+    page = (DOCS / "postgres.md").read_text()
+    [more] = re.findall(
+        r"^```sql\n(grant select, insert, update, delete on fastq\.job, .*? to shop_web;.*?)^```", page, re.MULTILINE | re.DOTALL
+    )
+    with psycopg.connect(granted, cursor_factory=psycopg.RawCursor) as conn:
+        conn.execute(more.replace("shop_", PREFIX).encode())
+        conn.execute(f"set local role {PREFIX}web")
+        client = Client("host=nowhere")
+        job = client.enqueue(SortArgs(["a"]), conn=conn)
+
+        assert client.cancel(job, conn=conn)
+        assert client.retry(job, conn=conn)
+        assert db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False).run("job_show", job)
+        conn.rollback()
