@@ -77,13 +77,13 @@ def _retention() -> tuple[Callable[[str], str], str]:
     return parse, FORMAT
 
 
-def _name(pattern: re.Pattern[str], rule: str) -> tuple[Callable[[str], str], str]:
+def _name(pattern: re.Pattern[str], rule: str, none: str = "") -> tuple[Callable[[str], str], str]:
     def parse(text: str) -> str:
-        if not pattern.fullmatch(text):
+        if not pattern.fullmatch(text) and (text or not none):
             raise ValueError
         return text
 
-    return parse, f"a name of {rule}"
+    return parse, f"a name of {rule}{none}"
 
 
 def _text() -> tuple[Callable[[str], str], str]:
@@ -205,6 +205,12 @@ class Config:
         _name(QUEUE, QUEUE_RULE),
         "the domain that this supervisor's queues are maintained in",
         "one leader maintains every queue",
+    )
+    leader_domain_from: str = _setting(
+        "",
+        _name(QUEUE, QUEUE_RULE, "; empty: none"),
+        "a domain that leader-domain takes over from: until it is gone both may maintain the same queues",
+        "only while a domain is named or renamed",
     )
     lead: bool = _setting(True, _flag(), "stand for leader", "off: only work, and leave leading to others")
     statement_timeout: float = _setting(

@@ -28,6 +28,7 @@ from fastq.connecting import session_within
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit
 from fastq.lease import identity
+from fastq.neighbours import Neighbours
 from fastq.recovery import Recovery
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Registrar:
         self._connection: Connection | None = None
         self._late: deque[Connection] = deque()  # opened too late for their try; added by threads that connect
         self._until = 0.0  # monotonic time at which the present try is given up
+        self.neighbours = Neighbours(config)
         self._recovery = Recovery(config, url, board, self._recovered)
         self._thread = threading.Thread(target=self._run, name="fastq registrar", daemon=True)
 
@@ -152,6 +154,7 @@ class Registrar:
                 self._begin_try()
                 self._take_away(connection)
                 self._tell_cancelled(connection)
+                self.neighbours.look(lambda name, *params: self._ask(self._connected(), name, *params))
             except (db.Error, DatabaseUnavailable, RuntimeError) as error:  # the last: no more threads for a while
                 if seldom.lets(text := db.first_line(error)):
                     emit("registrar.waits", level=logging.WARNING, error=text)

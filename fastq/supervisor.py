@@ -174,6 +174,8 @@ class Supervisor:
         if now - self._looked_at > GAP:
             self._patient_until = now + BEYOND_GRACE
         self._looked_at = now
+        if (rival := self._registrar.neighbours.rival) is not None and not self._stopping:
+            self._fail(f"{rival}; the other one was there first")
         self._kill_overdue(now)
         self._cut_overdue(now)
         for child in self._places.everybody():

@@ -164,7 +164,7 @@ class Track:
     def _once(self, chore: Chore) -> float:
         """Run a chore once; return in how many seconds it wants to run again."""
         began, pause, fenced, error = time.monotonic(), FAILED_PAUSE, 0, None
-        self.site.changed = 0
+        self.site.changed, queues = 0, self.site.queues
         try:
             pause = chore.run(self.site)
         except LeaseLost as lost:
@@ -177,6 +177,8 @@ class Track:
         except Exception as failure:  # noqa: BLE001 - a mistake in one chore must not end the others
             error = f"{type(failure).__name__}: {failure}"
             emit("chore.broken", level=logging.ERROR, chore=chore.name, error=error)
+        if self.site.queues != queues:  # the others of this track were about the old ones
+            self._due.update({other: 0.0 for other in self.chores if other is not chore})
         last = self._ran.get(chore.name) or Ran(chore.name, 0.0, 0.0, 0, 0, 0, None)
         took, changed = time.monotonic() - began, last.changed + self.site.changed
         ran = self._ran[chore.name] = Ran(chore.name, began, took, last.runs + 1, changed, last.fenced + fenced, error)

@@ -23,7 +23,8 @@ LAYERS = (
     ),
     (
         "client client_async producer feed portion waiting oddities unanswered held away forgotten hand_back executor loop "
-        "watchdog completer cursor low_water listener registrar recovery lease lease_memory elector term chores periodic_store "
+        "watchdog completer cursor low_water listener registrar recovery neighbours lease lease_memory elector term chores "
+        "periodic_store "
         "maintainer singleton singletons migrate partitions embedded guarded app admin admin_leaders admin_periodic connecting "
         "pooler"
     ),

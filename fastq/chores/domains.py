@@ -1,9 +1,10 @@
 """Know which queues a domain maintains, and find queues that two domains maintain.
 
-`DomainQueues` runs in each track of a named domain's leader, before the other chores: a domain maintains the queues that any
-living process of it works, whoever leads. So in a rolling deploy a queue that only the new programs know has its due jobs
-promoted though an old one leads. `Domains` runs under the schema's lease and reports what `fastq run` refuses at its start: it
-may have come about since, by two that started at the same moment or by rows that somebody changed.
+`DomainQueues` runs in each track of a named domain's leader, before the other chores; these run at once when its list has
+changed. A domain maintains the queues that any living process of it works, whoever leads. So in a rolling deploy a queue that
+only the new programs know has its due jobs promoted though an old one leads. `Domains` runs under the schema's lease and reports
+what `fastq run` refuses at its start, and what neighbours.py ends soon after: it may have come about since, by rows that somebody
+changed. Of two domains where one takes over from the other it says nothing.
 
 The default domain maintains every queue; its leader needs to know none by name.
 """
@@ -45,7 +46,7 @@ class Conflict(NamedTuple):
             named = self.other if self.domain == DEFAULT else self.domain
             return (
                 f"queue '{self.queue}' is maintained by domain '{named}', and by domain '{DEFAULT}', which maintains every "
-                "queue; give every fastq run of this schema a --leader-domain, or none"
+                "queue; give every fastq run of this schema a --leader-domain, or none; --leader-domain-from while you do"
             )
         return (
             f"queue '{self.queue}' is maintained by domain '{self.domain}' and by domain '{self.other}'; "
@@ -58,10 +59,10 @@ def conflicts(connection: Connection, domain: str | None = None, queues: Sequenc
     return [Conflict(*row) for row in connection.run("domain_conflicts", domain, list(queues))]
 
 
-def check(connection: Connection, domain: str, queues: Sequence[str], process_ttl: float) -> None:
-    """Refuse to join as a domain whose queues another one maintains."""
+def check(connection: Connection, domain: str, queues: Sequence[str], process_ttl: float, successor_of: str = "") -> None:
+    """Refuse to join as a domain whose queues another one maintains, unless it is that which this one takes over from."""
     for conflict in conflicts(connection, domain, queues):
-        if domain in conflict[1:]:
+        if domain in conflict[1:] and successor_of not in conflict[1:]:
             raise LeaseError(f"{conflict}; its processes count until {process_ttl:g} s after their last sign of life")
 
 
@@ -98,7 +99,8 @@ class Domains:
 
     def run(self, site: Site) -> float:
         """Look."""
-        found = conflicts(site.connection)
+        moving = {site.config.leader_domain, site.config.leader_domain_from}
+        found = [conflict for conflict in conflicts(site.connection) if {*conflict[1:]} != moving]
         for conflict in found:
             if conflict not in self._reported:
                 emit("domains.overlap", level=logging.ERROR, queue=conflict.queue, domain=conflict.domain, other=conflict.other)

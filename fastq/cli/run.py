@@ -64,7 +64,9 @@ def main(options: argparse.Namespace) -> int:
         try:
             if config.lead:
                 check_owner(connection)
-            domains.check(connection, config.leader_domain, list(config.concurrency), config.process_ttl)
+            domains.check(
+                connection, config.leader_domain, list(config.concurrency), config.process_ttl, config.leader_domain_from
+            )
             periodic_store.define(connection, registry)
             _introduce(options.target, config, registry, database, connection)
         finally:

@@ -4,15 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from fastq import Every, migrate, periodic_store
+from fastq import Every, migrate, neighbours, periodic_store
 from fastq.admin_periodic import list_periodic
+from fastq.chores import domains, promote
 from fastq.chores.domains import Conflict, DomainQueues, Domains, check, conflicts
 from fastq.chores.promote import Promote
 from fastq.chores.unled import Unled
+from fastq.elector import Trust
 from fastq.errors import LeaseError, LeaseLost
-from fastq.lease import Fence, acquire, release
+from fastq.lease import Fence, acquire, boottime, release
+from fastq.neighbours import Neighbours
+from fastq.term import Term
 from tests.db.jobs import CHANNEL, ERROR, add, claim_number, living, session
-from tests.db.leases import lead, site_on, take_over
+from tests.db.leases import configured, lead, site_on, take_over
 from tests.db.test_periodic import declare, registry_of
 from tests.helpers import execute, wait_for
 
@@ -131,6 +135,82 @@ def test_an_overlap_that_came_about_by_rows_changed_by_hand_is_reported_once_and
     assert reported() == [("invoices", "billing", "mail")]
 
 
+@pytest.mark.lease("L49")
+def test_a_domain_may_join_that_takes_over_from_the_other_and_nobody_reports_the_two(site, events):
+    connection, chore = site.connection, Domains()
+    work(connection, 1, DEFAULT, "default", "invoices")
+    check(connection, "billing", ["invoices"], TTL, DEFAULT)
+    with pytest.raises(LeaseError):
+        check(connection, "billing", ["invoices"], TTL, "mail")
+    work(connection, 2, "billing", "invoices")
+
+    site.config = replace(site.config, leader_domain_from=DEFAULT)
+    chore.run(site)
+    assert events == []
+    work(connection, 3, "mail", "emails")
+    chore.run(site)
+    assert [(event.fields["domain"], event.fields["other"]) for event in events] == [("mail", DEFAULT)]
+
+
+# Two domains that did not see each other when they started
+
+
+def rival(connection, domain, *queues, successor_of=""):
+    """Return the domain for which a supervisor would give way after a beat."""
+    config = configured(leader_domain=domain, queues=dict.fromkeys(queues, 1), leader_domain_from=successor_of)
+    neighbours = Neighbours(config)
+    neighbours.look(connection.run)
+    return neighbours.rival
+
+
+@pytest.mark.lease("L49")
+def test_of_two_domains_that_started_at_once_the_one_that_came_later_gives_way_and_the_other_does_not(connection):
+    work(connection, 65, "mail", "emails", "payments")
+    work(connection, 129, "billing", "invoices", "payments")
+    work(connection, 193, "mail", "emails", "payments")
+
+    assert rival(connection, "billing", "invoices", "payments") == Conflict("payments", "billing", "mail")
+    assert rival(connection, "mail", "emails", "payments") is None
+    assert rival(connection, "billing", "invoices", "payments", successor_of="mail") is None
+
+    connection.execute("update fastq.process set queues = 'emails'  where domain = 'mail'")
+    assert rival(connection, "billing", "invoices", "payments") is None
+
+
+@pytest.mark.lease("L49")
+@pytest.mark.parametrize(("first", "later"), [(DEFAULT, "billing"), ("billing", DEFAULT)])
+def test_the_default_domain_gives_way_and_is_given_way_to_whatever_the_queues_are(connection, first, later):
+    work(connection, 1, first, "one")
+    work(connection, 65, later, "other")
+
+    assert rival(connection, first, "one") is None
+    assert rival(connection, later, "other") == Conflict("other" if first == DEFAULT else "one", later, first)
+
+    work(connection, 1, first, "one", ttl=-1.0)
+    assert rival(connection, later, "other") is None, "it is gone"
+
+
+def test_nobody_who_leads_is_missed_at_the_second_look_by_those_that_leave_it_to_others(connection, events, monkeypatch):
+    monkeypatch.setattr(neighbours, "LEASES", 0)
+    one = Neighbours(configured(leader_domain="billing", lead=False))
+    Neighbours(configured(leader_domain="billing")).look(connection.run)
+
+    def missed():
+        one.look(connection.run)
+        found = [event.fields["domain"] for event in events if event.name == "leader.missing"]
+        events.clear()
+        return found
+
+    assert [missed() for _ in range(3)] == [[], ["billing"], []]
+    fence = lead(connection, "leader:default")
+    assert missed() == [], "it leads for every domain"
+    release(connection, fence, CHANNEL)
+    lead(connection, "leader:mail")
+    assert [missed() for _ in range(2)] == [[], ["billing"]]
+    lead(connection, "leader:billing")
+    assert missed() == []
+
+
 # Queues that nobody maintains
 
 
@@ -230,6 +310,31 @@ def test_in_a_rolling_deploy_an_old_leader_promotes_the_due_jobs_of_a_queue_that
 
     wait_for(lambda: promote.run(site) and living(connection, new)["state"] == "available", what="its promotion")
     assert living(connection, foreign)["state"] == "scheduled"
+
+
+@pytest.mark.lease("L50")
+def test_a_queue_that_is_new_to_the_domain_is_looked_into_at_once(database, connection, monkeypatch):
+    monkeypatch.setattr(domains, "INTERVAL", 0.05)
+    monkeypatch.setattr(promote, "IDLE", 600.0)
+    looks = []
+
+    class Counted(Promote):
+        def run(self, site):
+            looks.append(site.queues)
+            return super().run(site)
+
+    config = configured(leader_domain="billing", queues={"invoices": 1})
+    (due,) = add(connection, queue="payments", state="scheduled", scheduled_at="2020-01-01", seq=None)
+    fence = lead(connection, "leader:billing")
+    term = Term(config, database, fence, Trust(boottime() + 600), lambda: [[DomainQueues(), Counted()]], lambda *_: None)
+    term.start()
+    wait_for(lambda: looks == [["invoices"]], what="the first look")
+
+    work(connection, 1, "billing", "payments")
+
+    wait_for(lambda: living(connection, due)["state"] == "available", what="its promotion")
+    term.end("stop")
+    wait_for(lambda: term.ended, what="the end of the term")
 
 
 # What a chore has read is looked at again when it is changed: the domain's queues may have become others meanwhile.

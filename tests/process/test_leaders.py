@@ -289,3 +289,31 @@ def test_who_never_leads_needs_not_own_the_schema(supervise, jobs):
     assert "permission denied" not in supervisor.said
     jobs.execute(f"drop owned by {role}")
     jobs.execute(f"drop role {role}")
+
+
+def test_a_host_whose_domain_came_later_to_a_queue_stops_in_order_and_says_whose_it_is(supervise, jobs):
+    first = supervise(queues="default=1", leader_domain="mail", process_ttl=60)
+    later = supervise(queues="other=1", leader_domain="billing", process_ttl=60)
+
+    jobs.execute("update fastq.process set queues = 'default,other' where domain = 'mail'")  # as if both had started at once
+
+    assert later.wait()[0] == 1
+    assert "queue 'other' is maintained by domain 'billing' and by domain 'mail'" in later.said
+    assert "the other one was there first" in later.said
+    assert first.process.poll() is None
+
+
+def test_a_domain_is_named_host_by_host_while_jobs_go_on(supervise, jobs):
+    old = supervise(queues="default=1")
+    refused = supervise(queues="default=1", leader_domain="billing", ready=False)
+    assert refused.wait()[0] == 2
+
+    new = supervise(queues="default=1", leader_domain="billing", leader_domain_from="default")
+    new.wait_until_it_says("term.started lease=leader:billing")
+    assert old.stop()[0] == 0
+    new.wait_until_it_says("term.started lease=schema")
+    late = jobs.add("nap", delay=0.1)
+
+    assert jobs.wait_for(late, "completed").attempt == 1
+    assert "domains.overlap" not in new.said
+    assert new.stop()[0] == 0
