@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastq import db
+from fastq import db, hints
 from fastq.args import check_queue
 from fastq.errors import FastqError
 from fastq.job import State
@@ -231,7 +231,7 @@ def cancel_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
 
     Outcomes: 'cancelled', 'asked' (it runs; it ends cancelled unless it completes first), 'finished' (it had ended), 'missing'.
     """
-    return _change(connection, "job_cancel", ids, connection.schema)
+    return _change(connection, "job_cancel", ids, hint=True)
 
 
 def retry_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
@@ -239,7 +239,7 @@ def retry_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
 
     Outcomes: 'available', 'running' (refused), 'missing'.
     """
-    return _change(connection, "job_rerun", ids, connection.schema)
+    return _change(connection, "job_rerun", ids, hint=True)
 
 
 def delete_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
@@ -265,16 +265,17 @@ def pause_queue(connection: Connection, queue: str) -> datetime:
 
 def resume_queue(connection: Connection, queue: str) -> bool:
     """Let a queue go on; False if it was not paused."""
-    return bool(connection.run("queue_resume", check_queue(queue), connection.schema))
+    check_queue(queue)
+    return bool(hints.sending(connection, lambda channel: connection.run("queue_resume", queue, channel)))
 
 
-def _change(connection: Connection, name: str, ids: Sequence[int], *params: object) -> list[Change]:
+def _change(connection: Connection, name: str, ids: Sequence[int], *, hint: bool = False) -> list[Change]:
     """Run a statement over ids, once more over those that it did not find; the order of the ids stays."""
     changes: dict[int, Change] = {}
     left = list(dict.fromkeys(ids))
     for _ in range(ATTEMPTS_TO_FIND):
         try:
-            rows = _run(connection, name, left, *params) if left else []
+            rows = _run(connection, name, left, hint=hint) if left else []
         except db.Error as error:
             if not changes:
                 raise  # nothing was changed
@@ -285,15 +286,18 @@ def _change(connection: Connection, name: str, ids: Sequence[int], *params: obje
     return [changes[job_id] for job_id in dict.fromkeys(ids)]
 
 
-def _run(connection: Connection, name: str, *params: object) -> list[tuple[Any, ...]]:
+def _run(connection: Connection, name: str, ids: Sequence[int], *, hint: bool) -> list[tuple[Any, ...]]:
     """Run a statement, again if it was ended to let others go on: nothing of it has happened then."""
-    for _ in range(DEADLOCK_TRIES - 1):
+    tries = DEADLOCK_TRIES
+    while True:
+        tries -= 1
         try:
-            return connection.run(name, *params)
+            if hint:
+                return hints.sending(connection, lambda channel: connection.run(name, ids, channel))
+            return connection.run(name, ids)
         except db.Error as error:
-            if not (db.deadlocked(error) or db.serialization_failed(error)):
+            if not (tries and (db.deadlocked(error) or db.serialization_failed(error))):
                 raise
-    return connection.run(name, *params)
 
 
 def _job_row(row: Sequence[Any]) -> JobRow:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fastq import hints
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -61,5 +63,5 @@ def list_chores(connection: Connection) -> list[ChoreRow]:
 
 def resign(connection: Connection, lease: str, term: int | None = None) -> LeaseRow | None:
     """Ask the holder to give a lease up, in the present term or only in this one; None if nobody holds it (in that term)."""
-    asked = connection.run("lease_resign", lease, term, connection.schema)
+    asked = hints.sending(connection, lambda channel: connection.run("lease_resign", lease, term, channel))
     return next((row for row in list_leases(connection) if row.name == lease), None) if asked else None

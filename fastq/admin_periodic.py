@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fastq import hints
 from fastq.errors import FastqError
 from fastq.periodic import check_name
 from fastq.schedule import schedule_of
@@ -60,7 +61,9 @@ def find_periodic(connection: Connection, name: str) -> PeriodicRow:
 
 def pause_periodic(connection: Connection, name: str) -> datetime:
     """Drop the ticks of a periodic job from now on; return since when."""
-    paused_at: datetime = _first(connection.run("periodic_pause", check_name(name), connection.schema), name)[0]
+    check_name(name)
+    paused = hints.sending(connection, lambda channel: connection.run("periodic_pause", name, channel))
+    paused_at: datetime = _first(paused, name)[0]
     return paused_at
 
 
@@ -68,12 +71,16 @@ def resume_periodic(connection: Connection, name: str) -> datetime | None:
     """Let a paused one go on; return its next tick, None if it was not paused."""
     row = find_periodic(connection, name)
     next_tick = schedule_of(row.schedule, row.tz).next_after(connection.run_one("clock_after", 0.0)[0])
-    return next_tick if connection.run("periodic_resume", name, row.schedule, row.tz, next_tick, connection.schema) else None
+    resumed = hints.sending(
+        connection, lambda channel: connection.run("periodic_resume", name, row.schedule, row.tz, next_tick, channel)
+    )
+    return next_tick if resumed else None
 
 
 def run_periodic(connection: Connection, name: str) -> int:
     """Enqueue the job of a periodic job now; return its id."""
-    return int(_first(connection.run("periodic_run", check_name(name), connection.schema), name)[0])
+    check_name(name)
+    return int(_first(hints.sending(connection, lambda channel: connection.run("periodic_run", name, channel)), name)[0])
 
 
 def delete_periodic(connection: Connection, name: str) -> int:

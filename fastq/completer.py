@@ -23,7 +23,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fastq import db, outcome
+from fastq import db, hints, outcome
 from fastq.codec import encode_bools, encode_floats, encode_ids, encode_texts
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit, tell_ended
@@ -278,10 +278,10 @@ class Completer:
         delays = [_delay_of(job.outcome) for job in jobs]
         charged = [type(job.outcome) is Failed for job in jobs]
         errors = [_error_of(job.outcome) for job in jobs]
-        channel = self._config.channel.encode()
-        self._tell("job_retry", jobs, encode_floats(delays), encode_bools(charged), encode_texts(errors), channel)
+        columns = encode_floats(delays), encode_bools(charged), encode_texts(errors)
+        hints.sending(self._open, lambda to: self._tell("job_retry", jobs, *columns, to.encode() if to else None))
 
-    def _tell(self, name: str, jobs: list[Job[Any]], *columns: bytes) -> None:
+    def _tell(self, name: str, jobs: list[Job[Any]], *columns: bytes | None) -> None:
         """Run a statement that takes ids, claims and more of each job, and answers with the number that were still ours."""
         ids, claims = encode_ids([job.id for job in jobs]), encode_ids([job.batch.claim for job in jobs])
         _, row = self._open.run_blobs(name, [ids, claims, *columns])

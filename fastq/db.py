@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import socket
 import threading
 import time
@@ -37,6 +38,7 @@ from psycopg import errors as pg_errors
 from psycopg import pq
 from psycopg.rows import tuple_row
 
+from fastq import hints
 from fastq.errors import DatabaseUnavailable, LeaseError
 from fastq.pins import OPERATORS_SETTINGS, PINNED_SETTINGS
 from fastq.qualified import qualified as qualified_text
@@ -92,6 +94,7 @@ class Connection:
         self.deadline: float | None = None  # written by the owner, read by the watchdog
         self.prepares = prepare  # not where sessions are shared with others
         self._prepared: set[str] = set()
+        self.no_hints_until = 0.0  # monotonic; the owner's: hints.py
         self.backend_pid = raw.info.backend_pid
 
     def run(self, name: str, *params: object) -> list[tuple[Any, ...]]:
@@ -138,7 +141,7 @@ class Connection:
             self.raw.close()
         return psycopg.OperationalError(f"the connection is of no use any more: {error}")
 
-    def run_blobs(self, name: str, params: Sequence[bytes]) -> tuple[int, list[bytes | None]]:
+    def run_blobs(self, name: str, params: Sequence[bytes | None]) -> tuple[int, list[bytes | None]]:
         """Run sql/NAME.sql with binary values; return the count of affected rows and the first row as it came."""
         pgconn = self.raw.pgconn
         formats = [pq.Format.BINARY] * len(params)
@@ -148,7 +151,8 @@ class Connection:
                 if name not in self._prepared:
                     self._check(pgconn.prepare(name.encode(), self._statement(name, self.schema).encode()))
                     self._prepared.add(name)
-                result = pgconn.exec_prepared(name.encode(), params, formats, pq.Format.BINARY)
+                values: Any = params  # typed as if none could be null, which it takes
+                result = pgconn.exec_prepared(name.encode(), values, formats, pq.Format.BINARY)
             else:
                 text = self._statement(name, self.schema).encode()
                 result = pgconn.exec_params(text, params, None, formats, pq.Format.BINARY)
@@ -271,7 +275,7 @@ def session(
 ) -> Connection:
     """Open a session of the runtime, as the configuration wants it; through a pooler nothing is pinned and nothing prepared."""
     deadline = config.statement_timeout if timeout is None else timeout
-    return connect(
+    connection = connect(
         url,
         role=role,
         schema=config.schema,
@@ -280,6 +284,12 @@ def session(
         timeout=deadline,
         settings={"statement_timeout": str(int(deadline * SERVER_FIRST * 1000)), **settings},
     )
+    return _without_hints(connection) if config.poll_only else connection
+
+
+def _without_hints(connection: Connection) -> Connection:
+    connection.no_hints_until = math.inf
+    return connection
 
 
 def operators_session(config: Config, url: str, role: str) -> Connection:
@@ -295,16 +305,17 @@ def operators_session(config: Config, url: str, role: str) -> Connection:
         except DatabaseUnavailable as error:
             if REFUSED_OPTIONS not in str(error):
                 raise
-    return open_one(pinned=False)
+    return _without_hints(open_one(pinned=False))
 
 
-def adopt(raw: Any, schema: str) -> Connection:
+def adopt(raw: Any, config: Config) -> Connection:
     """Use a psycopg connection that somebody else made; it must be in autocommit, and stays his to close."""
     if not isinstance(raw, psycopg.Connection):
         raise LeaseError(f"conn: expected a psycopg.Connection, got {type(raw).__qualname__}")
     if not raw.autocommit:
         raise LeaseError("conn: expected a connection in autocommit, or the lease would change with your transaction only")
-    return Connection(raw, schema, prepare=False, timeout=CONNECT_TIMEOUT, owned=False)
+    connection = Connection(raw, config.schema, prepare=False, timeout=CONNECT_TIMEOUT, owned=False)
+    return _without_hints(connection) if config.poll_only else connection
 
 
 def driver() -> dict[str, str]:
@@ -361,7 +372,7 @@ def row_refused(error: BaseException) -> bool:
     state = _state(error)
     if state == "42501" or undefined_schema(error):  # a privilege, a table: ours for any row, or a trigger's own for some
         return isinstance(error, psycopg.Error) and error.diag.context is not None
-    return bool(state) and state[:2] not in NO_ROWS_FAULT and not too_slow(error)
+    return bool(state) and state[:2] not in NO_ROWS_FAULT and not too_slow(error) and not hints.refused(error)
 
 
 def forbidden(error: BaseException) -> bool:

@@ -263,7 +263,7 @@ class Elector:
                 self._releasing.insert(0, (fence, attempt + 1))  # until it has succeeded
             until = boottime() + self._within(lease.RELEASE_TIMEOUTS[attempt])
             connection = self._session(until - boottime())
-            if lease.release(connection, fence, self._config.channel, max(0.01, until - boottime())):
+            if lease.release(connection, fence, max(0.01, until - boottime())):
                 emit("lease.released", lease=fence.name, term=fence.term)
             self._releasing = [waiting for waiting in self._releasing if waiting[0] != fence]
 

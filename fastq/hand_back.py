@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from fastq import db
+from fastq import db, hints
 from fastq.errors import FastqError
 from fastq.events import emit
 
@@ -34,7 +34,7 @@ def hand_back(jobs: list[Job[Any]], config: Config, connect: Callable[[], Connec
         seconds = min(TIMEOUT, config.statement_timeout)  # it is ours, the main thread's: no watchdog cuts it
         locked = {id_ for (id_,) in connection.run_within(seconds, "job_locked", ids)}  # the others do not wait for these
         free = [id_ for id_ in ids if id_ not in locked]
-        connection.run_within(seconds, "job_release", free, claims, config.channel)
+        hints.sending(connection, lambda channel: connection.run_within(seconds, "job_release", free, claims, channel))
         connection.close()
         if locked:
             emit("jobs.not_handed_back", level=logging.ERROR, count=len(locked), error="their rows are locked")

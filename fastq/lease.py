@@ -26,7 +26,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastq import connecting, db
+from fastq import connecting, db, hints
 from fastq.config import Config, settled
 from fastq.errors import ConfigError, DatabaseUnavailable, LeaseError
 from fastq.events import emit
@@ -139,9 +139,9 @@ def renew(connection: Connection, fences: Sequence[Fence], ttl: float, timeout: 
     return dict(connection.run_within(timeout, "lease_renew", names, holders, terms, ttl))
 
 
-def release(connection: Connection, fence: Fence, channel: str, timeout: float = RELEASE_TIMEOUTS[0]) -> bool:
+def release(connection: Connection, fence: Fence, timeout: float = RELEASE_TIMEOUTS[0]) -> bool:
     """Free a lease; False if it was not ours any more."""
-    return bool(connection.run_within(timeout, "lease_release", *fence, channel))
+    return bool(hints.sending(connection, lambda channel: connection.run_within(timeout, "lease_release", *fence, channel)))
 
 
 def trust_of(sent: float, ttl: float) -> float:
@@ -196,7 +196,7 @@ class Lease:
         if conn is None and not self._config.database_url:
             raise ConfigError("a lease needs a database: set FASTQ_DATABASE_URL, or give url or conn")
         self._owned = conn is None
-        self._connection: Connection | None = None if conn is None else db.adopt(conn, self._config.schema)
+        self._connection: Connection | None = None if conn is None else db.adopt(conn, self._config)
         self._fence: Fence | None = None
         self._trusted_until = 0.0  # written by the owner's thread, read by all
         self._process = os.getpid()  # whose all of this is: a fork's is its own
@@ -247,7 +247,7 @@ class Lease:
             return False
         until = boottime() + RELEASE_TIMEOUTS[0]
         with self._session(until) as connection:
-            return release(connection, fence, self._config.channel, _left(until))
+            return release(connection, fence, _left(until))
 
     def trusted(self) -> bool:
         """Tell whether we may still act as the holder; costs no statement, may be asked by any thread."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fastq import hints
 from fastq.events import emit
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def define(connection: Connection, registry: Registry) -> list[str]:
         what = (kind, job.args.decode(), queue, priority, max_attempts, tags)
         rows.append((*when, *what, job.schedule.next_after(now), job.run_on_start))
     columns = [list(column) for column in zip(*rows, strict=True)]
-    changed = connection.run("periodic_define", *columns, connection.schema)
+    changed = hints.sending(connection, lambda channel: connection.run("periodic_define", *columns, channel))
     for name, new, _ in changed:
         emit("periodic.defined", name=name, schedule=str(registry.periodics[name].schedule), new=new)
     return [name for name, _, _ in changed]

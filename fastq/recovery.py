@@ -23,7 +23,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import board, db
+from fastq import board, db, hints
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit, tell_ended
 from fastq.lease import identity_of
@@ -175,22 +175,17 @@ class Recovery:
             if left:
                 raise DatabaseUnavailable(f"sessions of the dead process {dead.pid} have not ended yet: a claim may still commit")
         locked = {id_ for (id_,) in connection.run("job_locked", dead.claimed)} if dead.held_up or self._stopping else ()
-        again, ended, _, fates = connection.run_one(
-            "job_recover",
-            [id_ for id_ in dead.claimed if id_ not in locked],
-            dead.claim,
-            dead.after,
-            dead.queue,
-            dead.executing,
-            self._config.max_crashes,
-            dead.number,
-            self._config.channel,
-            error_json(f"the process {dead.pid} that executed the job died ({dead.cause})"),
-            dead.done,
-            error_json(f"the process {dead.pid} died ({dead.cause}) when the job had just ended, before its outcome was written"),
+        held = [id_ for id_ in dead.claimed if id_ not in locked]
+        of_executing = error_json(f"the process {dead.pid} that executed the job died ({dead.cause})")
+        of_done = error_json(
+            f"the process {dead.pid} died ({dead.cause}) when the job had just ended, before its outcome was written"
+        )
+        lost = (held, dead.claim, dead.after, dead.queue, dead.executing, self._config.max_crashes, dead.number)
+        again, ended, _, fates = hints.sending(
+            connection, lambda channel: connection.run_one("job_recover", *lost, channel, of_executing, dead.done, of_done)
         )
         if dead.holder:
-            connection.run("lease_release_all", dead.holder, self._config.channel)
+            hints.sending(connection, lambda channel: connection.run("lease_release_all", dead.holder, channel))
         self._ended(dead.number)
         tell_ended(fates)
         if again or ended:

@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fastq import board
+from fastq import board, hints
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 
@@ -99,6 +99,6 @@ class Unanswered:
     def _hand_back(self, connection: Connection, claim: Claim) -> bool:
         ids = [id_ for (id_,) in connection.run("job_of_claim", claim.queue, claim.after, claim.number)]
         if ids:
-            connection.run("job_release", ids, [claim.number], self._config.channel)
+            hints.sending(connection, lambda channel: connection.run("job_release", ids, [claim.number], channel))
             emit("claim.handed_back", level=logging.WARNING, count=len(ids))
         return bool(ids)

@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +19,8 @@ import pytest
 from fastq import embedded
 from fastq.errors import FastqError
 from fastq.events import Event, subscribe
-from tests.helpers import create_database, drop_database, process_exists
+from tests.full_queue import FullQueue
+from tests.helpers import create_database, drop_database, execute, process_exists
 
 FOLDERS = "fastq-test"  # a server's folder is named fastq-test-PID-RANDOM
 MEMORY, DISK = Path("/dev/shm"), Path("/tmp")
@@ -27,7 +28,9 @@ MEMORY_FREE = 4 * 2**30  # bytes; the suite leaves less than 1 GB
 SETTINGS = {
     "fsync": "off",  # these databases need not survive the machine; they do survive a killed server
     "max_connections": "200",  # the tests of many processes
+    "max_prepared_transactions": "4",  # of an application's; 0 by default
 }
+SMALL_QUEUE = 17  # the first version that can be told how long its queue of notifications may be
 DATABASE_URL = os.environ.get("FASTQ_TEST_DATABASE_URL", "")
 VERSION = int(os.environ.get("FASTQ_TEST_POSTGRES", "18"))
 numbers = itertools.count(1)
@@ -55,7 +58,8 @@ def server() -> Iterator[str]:
     in_memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE
     folder = Path(tempfile.mkdtemp(prefix=f"{FOLDERS}-{os.getpid()}-", dir=MEMORY if in_memory else DISK))
     folder.chmod(0o711)  # root's server runs as another user, who must pass
-    with embedded.start(folder, VERSION, SETTINGS) as started:
+    settings = SETTINGS | ({"max_notify_queue_pages": "64"} if VERSION >= SMALL_QUEUE else {})  # the least: half a megabyte
+    with embedded.start(folder, VERSION, settings) as started:
         yield started.url
     shutil.rmtree(folder)
 
@@ -85,6 +89,23 @@ def database(server: str, migrated_template: str) -> Iterator[str]:
     name = f"fastq_test_{os.getpid()}_{next(numbers)}"
     yield create_database(server, name, migrated_template)
     drop_database(server, name)
+
+
+@pytest.fixture
+def full_queue(server: str) -> Iterator[Callable[[], FullQueue]]:
+    """Give a function that fills the server's queue of notifications, which ends with the test."""
+    if DATABASE_URL or VERSION < SMALL_QUEUE:
+        pytest.skip("it takes a server whose queue is small")
+    made: list[FullQueue] = []
+
+    def fill() -> FullQueue:
+        made.append(FullQueue(server))
+        return made[-1]
+
+    yield fill
+    for queue in made:
+        queue.empty()
+    execute(server, "select pg_notification_queue_usage()")  # for whoever comes next
 
 
 @pytest.fixture

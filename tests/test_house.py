@@ -19,7 +19,7 @@ LAYERS = (
     "errors config environment masked job retry retention",
     (
         "codec _codec_py _codec_c args args_json args_faults schedule periodic worker worker_faults board claimed lane outcome "
-        "db pins urls statements qualified events log stdout enqueue wake_limiter pool adapters conn forks django_jobs"
+        "db hints pins urls statements qualified events log stdout enqueue wake_limiter pool adapters conn forks django_jobs"
     ),
     (
         "client client_async producer feed portion waiting oddities unanswered held away forgotten hand_back executor loop "

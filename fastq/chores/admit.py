@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fastq import hints
 from fastq.chores.batch import Batch
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Admit:
             self._known, self._full = list(zip(ids, queues, strict=True)), len(ids) == LOOK
 
         def put(rows: Sequence[tuple[Any, ...]]) -> None:
-            admitted, _ = site.write("job_admit", site.queues, [job_id for job_id, _ in rows], site.config.channel)
+            ids = [job_id for job_id, _ in rows]
+            admitted, _ = hints.sending(site.connection, lambda channel: site.write("job_admit", site.queues, ids, channel))
             site.changed += admitted
             self._more |= self._full and admitted > 0
 

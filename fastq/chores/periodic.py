@@ -20,7 +20,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import db
+from fastq import db, hints
 from fastq.errors import OptionError
 from fastq.events import emit
 from fastq.periodic import due_ticks
@@ -135,15 +135,14 @@ class Periodic:
         """Write a batch; what fails is halved until the schedule that fails is alone. Tell whether anything came of it."""
         ticks = [(each.name, tick) for each in due for tick in each.ticks]
         try:
-            jobs, moved, _ = site.write(
-                "periodic_enqueue",
+            columns = (
                 [each.name for each in due],
                 [each.hash for each in due],
                 [each.next for each in due],
                 [name for name, _ in ticks],
                 [tick for _, tick in ticks],
-                site.connection.schema,
             )
+            jobs, moved, _ = hints.sending(site.connection, lambda channel: site.write("periodic_enqueue", *columns, channel))
         except db.Error as error:
             if not (db.row_refused(error) or db.too_slow(error)):
                 raise  # a full disk, a server that only reads: no schedule's fault

@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from fastq import hints
 from fastq.chores.batch import Batch
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class Promote:
                 return idle if next_due is None else min(max(next_due, 0.001), idle)
 
         def put(rows: Sequence[tuple[Any, ...]]) -> None:
-            promoted, _ = site.write("job_promote", site.queues, [job_id for job_id, _ in rows], site.config.channel)
+            ids = [job_id for job_id, _ in rows]
+            promoted, _ = hints.sending(site.connection, lambda channel: site.write("job_promote", site.queues, ids, channel))
             self._promoted += promoted
             site.changed += promoted
 

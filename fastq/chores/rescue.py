@@ -28,7 +28,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from fastq import db
+from fastq import db, hints
 from fastq.chores.batch import Batch, Size
 from fastq.events import emit, tell_ended
 from fastq.outcome import error_json
@@ -201,15 +201,9 @@ class Rescue:
     def _rescue(self, site: Site) -> None:
         def put(rows: Sequence[tuple[Any, ...]]) -> None:
             ids, claims, attempts = (list(column) for column in zip(*rows, strict=True))
-            again, ended, _, fates = site.write(
-                "job_rescue",
-                site.queues,
-                site.config.leader_domain,
-                ids,
-                claims,
-                attempts,
-                site.config.channel,
-                error_json(GONE),
+            what = (site.queues, site.config.leader_domain, ids, claims, attempts)
+            again, ended, _, fates = hints.sending(
+                site.connection, lambda channel: site.write("job_rescue", *what, channel, error_json(GONE))
             )
             self._again += again
             self._ended += ended

@@ -1,5 +1,5 @@
 -- what: moves waiting jobs to the archive as cancelled, and asks for the end of running ones; says of each id what it was and what it became.
--- called by: admin, client, client_async: cancel. $1 ids, $2 channel. The state goes as text: a driver asks the server about types that it
+-- called by: admin, client, client_async: cancel. $1 ids, $2 channel (null: no hint). The state goes as text: a driver asks the server about types that it
 --            does not know, in a statement that may find anybody's functions.
 -- index: job_pkey; job_archive_id (block ranges).
 -- locks: the living rows, in the order of their ids.
@@ -22,7 +22,7 @@ with mine as (
     where job.id = mine.id and mine.state = 'running'
     returning job.id
 ), woken as (
-    select count(pg_notify($2::text, '@cancel')) from (select from asked limit 1) as hint
+    select count(pg_notify($2::text, '@cancel')) from (select from asked limit 1) as hint where $2::text is not null
 )
 select given.id, coalesce(mine.state, done.state)::text,
     case when archived.id is not null then 'cancelled' when asked.id is not null then 'asked'

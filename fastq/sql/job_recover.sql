@@ -7,7 +7,7 @@
 --       rest had not started (or had ended unseen): they are not charged. What was to be cancelled ends as cancelled, whatever
 --       else would end it. Says how many are available again, how many ended, and which. Of a job's errors those stay that job_retry
 --       tells of.
--- called by: recovery: when a child has died and its database sessions have ended. $7 process, $8 channel, $9 error (json text), $11
+-- called by: recovery: when a child has died and its database sessions have ended. $7 process, $8 channel (null: no hint), $9 error (json text), $11
 --            that of a job which had ended.
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows, in the order of their ids.
@@ -67,7 +67,7 @@ with lost as (
     from ended
     returning id, kind, attempt, state
 ), woken as (
-    select pg_notify($8::text, wake) from (select distinct wake from again) as hint
+    select pg_notify($8::text, wake) from (select distinct wake from again) as hint where $8::text is not null
 )
 select (select count(*) from again), (select count(*) from archived), (select count(*) from woken),
     (select json_agg(json_build_array(state, id, kind, attempt)) from archived)

@@ -1,7 +1,7 @@
 -- what: hands back jobs that were claimed and never started: no attempt is charged. They get a new seq (behind the cursor they would be
 --       late). One whose cancellation was asked for ends cancelled.
 -- called by: hand_back, unanswered: at a stop with jobs in the inbox; after a claim whose answer never came. $1 ids bigint[], $2 claims bigint[],
---            $3 channel. Answers with the number of rows that were still ours.
+--            $3 channel (null: no hint). Answers with the number of rows that were still ours.
 -- index: job_pkey.
 -- locks: the rows, in the order of their ids.
 with mine as (
@@ -27,6 +27,6 @@ with mine as (
     from cancelled
     returning id
 ), woken as (
-    select pg_notify($3::text, queue) from (select distinct queue from released) as hint
+    select pg_notify($3::text, queue) from (select distinct queue from released) as hint where $3::text is not null
 )
 select (select count(*) from released) + (select count(*) from archived), (select count(*) from woken)

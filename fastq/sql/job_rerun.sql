@@ -1,5 +1,5 @@
 -- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and no crashes.
--- called by: admin, client, client_async: retry. $1 ids, $2 channel. Says of each id what it was, as job_cancel does, and what it became.
+-- called by: admin, client, client_async: retry. $1 ids, $2 channel (null: no hint). Says of each id what it was, as job_cancel does, and what it became.
 -- index: job_pkey; job_archive_id (block ranges).
 -- locks: the living rows, then the finished ones, each in the order of their ids: like job_delete, or the two would wait for one another.
 with mine as (
@@ -28,7 +28,7 @@ with mine as (
     from taken
     returning id, queue
 ), woken as (
-    select count(pg_notify($2::text, queue)) from (select queue from hurried union select queue from revived) as hint
+    select count(pg_notify($2::text, queue)) from (select queue from hurried union select queue from revived) as hint where $2::text is not null
 )
 select given.id, coalesce(mine.state, taken.state)::text,
     case when mine.state = 'running' then 'running' when coalesce(mine.id, revived.id) is not null then 'available' else 'missing' end

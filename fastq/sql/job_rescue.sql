@@ -5,7 +5,7 @@
 --       Says how many are available again, how many ended, and which.
 --       Of a job's errors those stay that job_retry tells of.
 -- called by: chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
---            $9 channel, $10 error (json text).
+--            $9 channel (null: no hint), $10 error (json text).
 -- index: job_pkey; process_pkey; lease_pkey.
 -- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.
 with held as (
@@ -50,7 +50,7 @@ with held as (
     from ended
     returning id, kind, attempt, state
 ), woken as (
-    select pg_notify($9::text, queue) from (select distinct queue from again) as hint
+    select pg_notify($9::text, queue) from (select distinct queue from again) as hint where $9::text is not null
 )
 select (select count(*) from held), (select count(*) from again), (select count(*) from archived), (select count(*) from woken),
     (select json_agg(json_build_array(state, id, kind, attempt)) from archived)

@@ -5,7 +5,7 @@
 --       write an error do it in these words, which tests/db/test_job_errors.py compares.
 -- called by: completer. Arrays of one length: $1 ids, $2 claims, $3 delays in seconds (<= 0: at once; infinity:
 --            until a process has a worker for the kind), $4 charged (false: the
---            attempt does not count), $5 errors (json text or null). $6 channel. Answers with the number of rows that were still ours.
+--            attempt does not count), $5 errors (json text or null). $6 channel (null: no hint). Answers with the number of rows that were still ours.
 -- index: job_pkey.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
 with given as (
@@ -46,6 +46,6 @@ with given as (
     from cancelled
     returning id
 ), woken as (
-    select pg_notify($6::text, wake) from (select distinct wake from again) as hint
+    select pg_notify($6::text, wake) from (select distinct wake from again) as hint where $6::text is not null
 )
 select (select count(*) from again) + (select count(*) from archived), (select count(*) from woken)

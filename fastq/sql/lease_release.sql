@@ -1,5 +1,5 @@
 -- what: frees a lease if it is still the caller's in this term, and tells those who wait for it; no row if it was not.
--- called by: lease. $1 name, $2 holder, $3 term, $4 channel.
+-- called by: lease. $1 name, $2 holder, $3 term, $4 channel (null: no hint).
 -- index: lease_pkey.
 -- locks: the row.
 with released as (
@@ -7,4 +7,4 @@ with released as (
     where name = $1::text and holder = $2::text and term = $3::bigint
     returning name
 )
-select pg_notify($4::text, '@lease ' || name) from released
+select case when $4::text is not null then pg_notify($4::text, '@lease ' || name) end from released

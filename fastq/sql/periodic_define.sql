@@ -4,7 +4,7 @@
 --       that one, which is how the leader knows the run at the start.
 -- called by: periodic_store: before the supervisor starts. Arrays: $1 names, $2 schedules, $3 time zones, $4 missed, $5 backfills, $6 hashes,
 --            $7 kinds, $8 args, $9 queues, $10 priorities, $11 max_attempts, $12 tags (joined by a unit separator), $13 next ticks,
---            $14 run_on_start. $15 channel.
+--            $14 run_on_start. $15 channel (null: no hint).
 -- index: periodic_pkey.
 -- locks: the rows that change, in the order of their names.
 with clock as materialized (
@@ -39,4 +39,4 @@ with clock as materialized (
     where periodic.hash <> excluded.hash
     returning name, xmax = 0 as new
 )
-select name, new, pg_notify($15::text, '@periodic') from defined
+select name, new, case when $15::text is not null then pg_notify($15::text, '@periodic') end from defined

@@ -1,5 +1,5 @@
 -- what: lets a paused periodic job go on, with its next tick after now; no row if it was not paused, or its schedule has changed.
--- called by: admin_periodic. $1 name, $2 schedule and $3 time zone that the next tick was computed with, $4 next tick. $5 channel.
+-- called by: admin_periodic. $1 name, $2 schedule and $3 time zone that the next tick was computed with, $4 next tick. $5 channel (null: no hint).
 -- index: periodic_pkey.
 -- locks: the schedule's row.
 with resumed as (
@@ -7,4 +7,4 @@ with resumed as (
     where name = $1::text and paused_at is not null and schedule = $2::text and tz = $3::text
     returning name
 )
-select name, pg_notify($5::text, '@periodic') from resumed
+select name, case when $5::text is not null then pg_notify($5::text, '@periodic') end from resumed

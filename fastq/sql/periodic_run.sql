@@ -1,6 +1,6 @@
 -- what: enqueues the job of a periodic job now, whatever its schedule, and wakes its queue; answers with the job's id, or with no row if
 --       there is none of this name. It counts as no tick: the next one comes as if nothing had been.
--- called by: admin_periodic. $1 name, $2 channel.
+-- called by: admin_periodic. $1 name, $2 channel (null: no hint).
 -- index: periodic_pkey.
 -- locks: none but the new row; the commit takes the lock of NOTIFY for a moment.
 with enqueued as (
@@ -12,4 +12,4 @@ with enqueued as (
     where name = $1::text
     returning id, queue
 )
-select id, pg_notify($2::text, queue) from enqueued
+select id, case when $2::text is not null then pg_notify($2::text, queue) end from enqueued

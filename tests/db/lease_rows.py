@@ -19,7 +19,7 @@ def renew(connection, fence, ttl=TTL):
 
 
 def release(connection, fence):
-    return lease.release(connection, fence, "fastq")
+    return lease.release(connection, fence)
 
 
 def expire(connection, by="1 ms"):

@@ -247,7 +247,7 @@ def test_a_paused_queue_is_not_claimed_from_until_it_is_resumed(connection, oper
     assert claimed_ids(connection) == []
 
     assert admin.resume_queue(operator, "default")
-    assert list(other.notifications(5)) == ["default"]
+    assert sorted(other.notifications(5)) == ["@waiting default", "default"]
     assert claimed_ids(connection) == ids
     assert not admin.resume_queue(operator, "default")
 

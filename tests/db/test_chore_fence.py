@@ -170,6 +170,6 @@ def test_a_release_of_an_old_term_frees_nothing_of_the_new_one(site, connection)
     expire(connection)
     fence = lead(connection, holder="another")
 
-    assert not release(connection, site.fence, CHANNEL)
+    assert not release(connection, site.fence)
     site.fence = fence
     site.write("lease_hold")

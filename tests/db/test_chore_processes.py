@@ -8,7 +8,7 @@ import pytest
 from fastq.chores.forget import INTERVAL, UNHELD, UNUSED, Forget
 from fastq.chores.processes import EXPIRED, Processes
 from fastq.lease import Fence, acquire, release, renew
-from tests.db.jobs import CHANNEL, add, session
+from tests.db.jobs import add, session
 from tests.db.leases import run_out, site_on
 
 
@@ -216,7 +216,7 @@ def test_while_leases_are_forgotten_nobody_loses_one_and_terms_grow(database, si
                 if name not in renew(connection, [fence], 60.0, 5.0) or fence.term <= last.get(name, 0):
                     failures.append((fence, last))
                 last[name] = fence.term
-                release(connection, fence, CHANNEL)
+                release(connection, fence)
         connection.close()
 
     threads = [threading.Thread(target=use, args=(number,)) for number in range(2)]

@@ -19,6 +19,7 @@ import pytest
 from fastq import board, db, low_water
 from fastq.board import Board
 from fastq.chores.promote import Promote
+from fastq.config import Config
 from fastq.cursor import LONGEST_PASS, Cursor
 from fastq.low_water import LAG
 from fastq.portion import Bound
@@ -279,7 +280,7 @@ def test_a_number_that_a_trigger_holds_up_before_its_transaction_has_an_id_holds
     connection.execute("select pg_advisory_lock(7)")
     with psycopg.connect(database, autocommit=True) as slow:
         late = []
-        thread = threading.Thread(target=lambda: late.extend(add(db.adopt(slow, "fastq"), kind="slow")))
+        thread = threading.Thread(target=lambda: late.extend(add(db.adopt(slow, Config()), kind="slow")))
         thread.start()
         try:
             wait_for(lambda: connection.execute("select 1 from pg_locks where locktype = 'advisory' and not granted"))

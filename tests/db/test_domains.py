@@ -89,7 +89,7 @@ def test_a_leader_counts_before_its_first_process_and_after_its_last(connection)
 
     fence = lead(connection, "leader:default")
     assert refusal(connection, "mail", "emails")
-    assert release(connection, fence, "fastq")
+    assert release(connection, fence)
     assert refusal(connection, "mail", "emails") == ""
 
 
@@ -231,7 +231,7 @@ def test_a_periodic_job_whose_queue_is_in_no_domain_is_listed_as_led_by_nobody(d
     assert states(connection) == {"sweep": "no leader", "news": "no leader"}, "nobody leads"
     fence = Fence("leader:billing", "somebody", acquire(connection, "leader:billing", "somebody", TTL, ["invoices"]).term)
     assert states(connection) == {"sweep": "on", "news": "no leader"}
-    release(connection, fence, "fastq")
+    release(connection, fence)
     assert states(connection) == {"sweep": "no leader", "news": "no leader"}
 
     lead(connection, "leader:default")

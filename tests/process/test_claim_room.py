@@ -3,6 +3,7 @@
 import time
 
 from fastq import db
+from fastq.config import Config
 from fastq.producer import Producer
 from tests.db.jobs import add
 from tests.helpers import wait_for
@@ -17,7 +18,7 @@ def test_a_small_batch_leaves_no_executor_idle(database):
     TOLD.clear()
     OPEN.clear()
     with db.connect(database, role="test").raw as raw:
-        ids = add(db.adopt(raw, "fastq"), 16, kind="hold")
+        ids = add(db.adopt(raw, Config()), 16, kind="hold")
     with working(database, database, slots=16, batch=1):
         wait_for(lambda: sorted(TOLD) == ids, 5.0, "all executors to work")
 
@@ -28,7 +29,7 @@ def test_a_producer_rests_while_its_ring_is_full_and_is_called_when_there_is_roo
     monkeypatch.setattr(Producer, "_round", lambda producer: rounds.append(1) or looks(producer))
     TOLD.clear()
     with db.connect(database, role="test").raw as raw:
-        connection = db.adopt(raw, "fastq")
+        connection = db.adopt(raw, Config())
         add(connection, 40, kind="hold", args='{"hold": false}')
         connection.execute("begin")
         connection.execute("lock table fastq.job_archive")
