@@ -19,6 +19,7 @@ from typing import Any
 
 from fastq import pool
 from fastq.db import ENCODING
+from fastq.enqueue import Call
 from fastq.errors import OptionError
 
 Rows = Sequence[Sequence[Any]]
@@ -29,6 +30,9 @@ PORTION = 32
 NO_CURSOR = MappingProxyType({"stream_results": False, "yield_per": None})
 """Execution options of SQLAlchemy: a statement of ours is not to be read through a cursor of the server's, whatever options the
 connection has. The server declares none for a statement that writes."""
+
+_ONE_BYTE = ("SQLASCII", "LATIN", "ISO8859", "WIN", "KOI8")
+"""The encodings, by the beginnings of their names, in which Python and Postgres agree; drivers refuse other characters."""
 
 SYNC = "a psycopg, SQLAlchemy or Django connection, or a SQLAlchemy session"
 ASYNC = "a psycopg AsyncConnection, an asyncpg connection, or an AsyncConnection or AsyncSession of SQLAlchemy"
@@ -68,20 +72,72 @@ async def run_async(conn: Any, text: str, parameters: tuple[object, ...]) -> Row
     raise _unknown(conn, ASYNC, "Client" if library else "")
 
 
+def suited(conn: Any, call: Call) -> Call:
+    """Return a call as a connection can carry it, whatever encoding that has.
+
+    Drivers write text in the connection's encoding by Python's codecs, and the server reads it by tables of its own. In those of
+    East Asia the two differ: a yen sign arrives as a backslash, and the JSON says something else. ASCII is the same in all.
+    """
+    return call if call.is_ascii else _in_encoding(_encoding(_raw(conn)), call)
+
+
+async def suited_async(conn: Any, call: Call) -> Call:
+    """Return a call as an asynchronous connection can carry it."""
+    if call.is_ascii:
+        return call
+    raw = conn
+    if library_of(conn) == "sqlalchemy async":
+        connection = conn if hasattr(conn, "exec_driver_sql") else await conn.connection()
+        raw = (await connection.get_raw_connection()).driver_connection
+    return _in_encoding(_encoding(raw), call)
+
+
+def _raw(conn: Any) -> Any:
+    """Return the driver's own connection."""
+    library = library_of(conn)
+    if library == "sqlalchemy":
+        connection = conn if hasattr(conn, "exec_driver_sql") else conn.connection()
+        return connection.connection.driver_connection
+    if library == "django":
+        conn.ensure_connection()
+        return conn.connection
+    return conn
+
+
+def _encoding(raw: Any) -> str:
+    """Name the encoding of a driver's connection as Postgres does; ours where it does not tell, as through some poolers."""
+    library = library_of(raw)
+    if library in ("psycopg", "psycopg async"):
+        return raw.info.parameter_status("client_encoding") or ENCODING
+    if library == "asyncpg":
+        return str(getattr(raw.get_settings(), "client_encoding", ENCODING))
+    return str(getattr(raw, "encoding", ENCODING))  # psycopg2
+
+
+def _in_encoding(encoding: str, call: Call) -> Call:
+    name = re.sub(r"[^A-Z0-9]", "", encoding.upper())
+    if name == ENCODING:
+        return call
+    tag = call.odd_tag()
+    if tag is not None and not name.startswith(_ONE_BYTE):
+        raise OptionError(
+            f"tag {tag!r}: expected ASCII, since your connection's client_encoding is {encoding}, in which other characters may "
+            f"arrive as something else; set it to {ENCODING}"
+        )
+    return call.in_ascii()
+
+
 def copy(conn: Any, schema: str, columns: list[str], blocks: Iterator[bytes]) -> None:
     """COPY rows into `job`; of the libraries with a choice of drivers, psycopg 3 is the one that can.
 
     The caller may make the jobs from what he reads on this very connection, and during a COPY nothing can be read there. So on
     a connection of his, rows are made a portion at a time, and each portion is a COPY, all in a savepoint or a transaction.
     """
-    library, raw = library_of(conn), conn
+    library = library_of(conn)
     if library == "sqlalchemy":
         connection = conn if hasattr(conn, "exec_driver_sql") else conn.connection()
         connection.exec_driver_sql("select 1", None, NO_CURSOR)  # or it would not know of the transaction that COPY begins
-        raw = connection.connection.driver_connection
-    elif library == "django":
-        conn.ensure_connection()
-        raw = conn.connection
+    raw = _raw(conn)
     if library_of(raw) != "psycopg":
         raise _unknown(raw, "a psycopg 3 connection, which COPY needs,", "AsyncClient" if library in _ASYNC_ONLY else "")
     statement = copy_statement(schema, columns)

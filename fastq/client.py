@@ -192,7 +192,7 @@ class Client:
     def _run(self, call: Call, conn: Conn | None) -> adapters.Rows:
         text = self._settings.text(call.statement)
         if conn is not None:
-            return adapters.run(conn, text, self._settings.parameters(call, wake=True))
+            return adapters.run(conn, text, self._settings.parameters(adapters.suited(conn, call), wake=True))
         return self._here().run(text, call)
 
     def _rows(self, text: str, parameters: tuple[object, ...], conn: Conn | None) -> adapters.Rows:

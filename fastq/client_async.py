@@ -158,7 +158,9 @@ class AsyncClient:
     async def _run(self, call: Call, conn: AsyncConn | None) -> adapters.Rows:
         text = self._settings.text(call.statement)
         if conn is not None:
-            return await adapters.run_async(conn, text, self._settings.parameters(call, wake=True))
+            return await adapters.run_async(
+                conn, text, self._settings.parameters(await adapters.suited_async(conn, call), wake=True)
+            )
         return await self._here().run(text, call)
 
     async def _rows(self, text: str, parameters: tuple[object, ...], conn: AsyncConn | None) -> adapters.Rows:

@@ -11,6 +11,7 @@ It deliberately compares no time with the local clock: whether a job is due is t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
@@ -87,6 +88,18 @@ class Terms(NamedTuple):
         return scheduled if self.delay is not None else scheduled | {self.queue}
 
 
+ARGS, TAGS = 4, 5
+"""Where these stand among the values of a Call, of one job or of many."""
+
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+def _escape(found: re.Match[str]) -> str:
+    """Write a character as JSON does in ASCII; it stands in a string, for nothing else in JSON is not ASCII."""
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
 class Call(NamedTuple):
     """A statement of fastq/sql with its parameters, ready for any driver."""
 
@@ -97,6 +110,22 @@ class Call(NamedTuple):
     def parameters(self, channel: str, *, wake: bool) -> tuple[object, ...]:
         """Return the statement's parameters, with the wake-up or without."""
         return (*self.values, wake, channel)
+
+    @property
+    def is_ascii(self) -> bool:
+        """Tell whether it reads the same in every encoding that a connection may have."""
+        return all(not isinstance(value, str) or value.isascii() for value in (self.values[ARGS], self.values[TAGS]))
+
+    def in_ascii(self) -> Call:
+        """Return the call with its JSON in ASCII: what is more is written as escapes, which the worker reads as the same text."""
+        values = [*self.values]
+        values[ARGS] = _BEYOND_ASCII.sub(_escape, str(values[ARGS]))
+        return self._replace(values=tuple(values))
+
+    def odd_tag(self) -> str | None:
+        """Return the first tag that is not in ASCII."""
+        tags = re.split(f"[{RECORD}{UNIT}]", str(self.values[TAGS] or ""))
+        return next((tag for tag in tags if not tag.isascii()), None)
 
 
 def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call:

@@ -300,6 +300,52 @@ def test_the_options_of_a_sqlalchemy_connection_are_not_those_of_our_statements(
     assert sorted(text for text, *_ in jobs(database)) == ["connection", "session"]
 
 
+ENCODINGS = ["SJIS", "EUC_JP", "BIG5", "GBK", "UHC", "LATIN1"]
+EVERY = "¥\\n ‾ ‖ \uff5e 表 é 🦉 \n \x7f"
+
+
+@contextmanager
+def django_in(url, encoding):
+    with django_connection(url) as (connection, commit, rollback), connection.cursor() as cursor:
+        cursor.execute(f"set client_encoding to '{encoding}'")
+        yield connection, commit, rollback
+
+
+@contextmanager
+def psycopg_in(url, encoding):
+    with psycopg.connect(url, client_encoding=encoding) as connection:
+        yield connection, connection.commit, connection.rollback
+
+
+@contextmanager
+def sqlalchemy_in(url, encoding):
+    engine = sqlalchemy.create_engine(dialect(url, "psycopg"), client_encoding=encoding)
+    with orm.Session(engine) as session:
+        yield session, session.commit, session.rollback
+    engine.dispose()
+
+
+@pytest.mark.parametrize("enqueue", WAYS)
+@pytest.mark.parametrize("library", [psycopg_in, sqlalchemy_in, django_in])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_every_character_of_args_arrives_whatever_the_connections_encoding_is(encoding, library, enqueue, client, database):
+    with library(database, encoding) as (connection, commit, _):
+        enqueue(client, [EVERY], conn=connection, tags=["plain"])
+        commit()
+
+    assert jobs(database) == [(EVERY, ["plain"], "available")]
+
+
+@pytest.mark.parametrize("enqueue", WAYS[:2])
+def test_a_tag_that_would_arrive_as_another_is_refused(enqueue, client, database):
+    with psycopg_in(database, "SJIS") as (connection, commit, _):
+        with pytest.raises(OptionError, match=r"tag '¥': expected ASCII, .* client_encoding is SJIS.*; set it to UTF8"):
+            enqueue(client, ["x"], conn=connection, tags=["plain", "¥"])
+        commit()
+
+    assert jobs(database) == []
+
+
 @contextmanager
 def psycopg_in_latin(url):
     with psycopg.connect(url, client_encoding="latin1") as connection:
@@ -448,6 +494,49 @@ async def asyncpg_in_latin(url):
     connection = await asyncpg.connect(url, server_settings={"client_encoding": "latin1"})
     yield connection
     await connection.close()
+
+
+@asynccontextmanager
+async def psycopg_async_in_sjis(url):
+    async with await psycopg.AsyncConnection.connect(url, client_encoding="SJIS") as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def asyncpg_in_sjis(url):
+    connection = await asyncpg.connect(url, server_settings={"client_encoding": "SJIS"})
+    yield connection
+    await connection.close()
+
+
+def sqlalchemy_async_in_sjis(driver, arguments):
+    @asynccontextmanager
+    async def opened(url):
+        engine = sqlalchemy_asyncio.create_async_engine(dialect(url, driver), connect_args=arguments)
+        async with sqlalchemy_asyncio.AsyncSession(engine) as session, session.begin():
+            yield session
+        await engine.dispose()
+
+    return opened
+
+
+@pytest.mark.parametrize("enqueue", [await_one, await_many, await_copy])
+@pytest.mark.parametrize(
+    "library",
+    [
+        psycopg_async_in_sjis,
+        asyncpg_in_sjis,
+        sqlalchemy_async_in_sjis("psycopg", {"client_encoding": "SJIS"}),
+        sqlalchemy_async_in_sjis("asyncpg", {"server_settings": {"client_encoding": "SJIS"}}),
+    ],
+)
+def test_every_character_of_awaited_args_arrives_whatever_the_connections_encoding_is(library, enqueue, database):
+    async def run():
+        async with AsyncClient(database) as client, library(database) as connection:
+            await enqueue(client, [EVERY], conn=connection)
+
+    asyncio.run(run())
+    assert jobs(database) == [(EVERY, None, "available")]
 
 
 @pytest.mark.parametrize("enqueue", [await_one, await_many, await_copy])

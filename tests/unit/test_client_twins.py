@@ -8,7 +8,14 @@ import pytest
 import fastq
 
 FOLDER = Path(fastq.__file__).parent
-WAITING = {"run_async": "run", "copy_async": "copy", "aclose": "close", "__aenter__": "__enter__", "__aexit__": "__exit__"}
+WAITING = {
+    "run_async": "run",
+    "copy_async": "copy",
+    "suited_async": "suited",
+    "aclose": "close",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+}
 ON_THEIR_OWN = {"_here", "close"}  # sessions belong to a process, or to its event loop
 NAMES = {"_AsyncSessions": "_Sessions", "AsyncConn": "Conn", "tuple[int, asyncio.AbstractEventLoop]": "int"}
 
