@@ -1,4 +1,4 @@
-"""Find what is wrong with args, and where: the slow half of args_json.py.
+"""Find what JSON cannot hold in args, and where: the slow half of args_json.py, with args_equal.py.
 
 Runs in the enqueuing thread, and only when a cheap test gave cause. Pure functions over the user's values, which are
 read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so args that contain themselves end too.
@@ -6,11 +6,9 @@ read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so
 It does not decide what may be enqueued (args_json.py does, by a round trip); it finds the first field to blame.
 """
 
-import copy
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,11 +27,11 @@ class Fault(NamedTuple):
 
 def fault_in_json(tree: Any) -> Fault | None:
     """Find what Postgres or another reader would not take, in JSON as it would be stored."""
-    for path, value, depth in _walk(tree):
+    for path, value, depth in walk(tree):
         if depth > MAX_DEPTH:
             return Fault("", f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
-            return Fault(path, f"{_show(value)} does not fit into 64 bits; expected -2**63 to 2**64-1, or a string")
+            return Fault(path, f"{show(value)} does not fit into 64 bits; expected -2**63 to 2**64-1, or a string")
         texts = [value] if isinstance(value, str) else list(value) if isinstance(value, dict) else []
         if any("\0" in text for text in texts):
             return Fault(path, "a NUL character, which Postgres cannot store; remove it, or encode the text as base64")
@@ -42,14 +40,14 @@ def fault_in_json(tree: Any) -> Fault | None:
 
 def fault_in_numbers(args: Any) -> Fault | None:
     """Find a float that JSON cannot say and converters silently turn into null."""
-    if any(depth > MAX_DEPTH for _, _, depth in _walk(args)):
+    if any(depth > MAX_DEPTH for _, _, depth in walk(args)):
         return Fault("", f"nested deeper than {MAX_DEPTH} levels, or containing itself")
     return endless_number(args)
 
 
 def endless_number(value: Any) -> Fault | None:
     """Find a NaN or an infinity, of what is deeper than MAX_DEPTH excepted."""
-    for path, part, _ in _walk(value):
+    for path, part, _ in walk(value):
         if isinstance(part, float) and not math.isfinite(part):
             return Fault(path, f"{part!r} has no JSON form; expected a finite number, or None")
     return None
@@ -57,7 +55,7 @@ def endless_number(value: Any) -> Fault | None:
 
 def fault_in_text(args: Any) -> Fault | None:
     """Find a string or a key that UTF-8 cannot hold."""
-    for path, value, _ in _walk(args):
+    for path, value, _ in walk(args):
         texts = [value] if isinstance(value, str) else list(value) if isinstance(value, Mapping) else []
         if any(isinstance(text, str) and any("\ud800" <= char <= "\udfff" for char in text) for text in texts):
             return Fault(path, "a lone surrogate, which UTF-8 cannot hold; expected well-formed text")
@@ -66,12 +64,12 @@ def fault_in_text(args: Any) -> Fault | None:
 
 def fault_in_types(args: Any) -> Fault | None:
     """Find a value or a key of a type that msgspec does not write."""
-    for path, value, _ in _walk(args):
+    for path, value, _ in walk(args):
         if isinstance(value, Mapping):
             odd = next((key for key in value if not isinstance(key, str) and _unwritable({key: 0})), None)
             if odd is not None:
-                return Fault(path, f"key {_show(odd)} is a {type(odd).__qualname__}; JSON keys are strings")
-        elif _parts(value) is None:
+                return Fault(path, f"key {show(odd)} is a {type(odd).__qualname__}; JSON keys are strings")
+        elif parts_in(value) is None:
             reason = _unwritable(value)
             if reason:
                 return Fault(path, reason)
@@ -113,101 +111,6 @@ def _parts_of(kind: msgspec.inspect.Type) -> list[tuple[str, msgspec.inspect.Typ
     return [("items", item) for item in items if item is not None]
 
 
-def difference(came: Any, seen: Any, path: str = "", depth: int = 0) -> Fault | None:
-    """Find the first field in which two values differ; None if they are the same, field by field."""
-    if came == seen:
-        return None
-    left, right = _parts(came), _parts(seen)
-    if left is None or right is None or type(came) is not type(seen) or depth > MAX_DEPTH:
-        return _seen_as(path, came, seen)
-    if isinstance(came, Mapping) and right.keys() < left.keys():
-        lost = next(label for label in left if label not in right)
-        return Fault((path + lost).removeprefix("."), "a worker would not see it; declare it in the type, or leave it out")
-    if left.keys() != right.keys():
-        return _seen_as(path, came, seen)
-    for label, value in left.items():
-        found = difference(value, right[label], path + label, depth + 1)
-        if found is not None:
-            return found
-    # All parts are the same and yet the whole is not: that is the type's own word, unless it has none.
-    if any(_compares_by_identity(value) for _, value, _ in _walk(came)):
-        return None
-    return _seen_as(path, came, seen)
-
-
-def moment_difference(came: Any, seen: Any) -> Fault | None:
-    """Find the first field in which two values differ, where datetimes are the same that mean the same moment.
-
-    Python calls two datetimes of different zones unequal in the hour that a zone repeats or skips, whatever moments they mean
-    (PEP 495), and the JSON holds the offset, not the zone. So both are compared once more with their datetimes in UTC.
-    """
-    fault = difference(came, seen)
-    return fault and difference(in_utc(came), in_utc(seen))
-
-
-def in_utc(value: Any, depth: int = 0) -> Any:
-    """Return the value as it is, or a copy whose datetimes with a zone are in UTC, so that the types' own `==` decides."""
-    if isinstance(value, datetime):
-        return _moment(value)
-    parts = _parts(value) if depth <= MAX_DEPTH else None
-    if not parts:
-        return value
-    if isinstance(value, Mapping):
-        pairs = {key: (in_utc(key, depth + 1), in_utc(part, depth + 1)) for key, part in value.items()}
-        changed = any(moment is not key or now is not value[key] for key, (moment, now) in pairs.items())
-        return _as_many(value, dict(pairs.values())) if changed else value
-    moments = {label: in_utc(part, depth + 1) for label, part in parts.items()}
-    if all(moment is parts[label] for label, moment in moments.items()):
-        return value
-    if isinstance(value, list | tuple | set | frozenset):
-        plain = next(sort for sort in (list, tuple, set, frozenset) if isinstance(value, sort))
-        return _as_many(value, plain(moments.values()))
-    return _with_fields(value, {label.removeprefix("."): moment for label, moment in moments.items()})
-
-
-def _moment(value: datetime) -> datetime:
-    if value.utcoffset() is None or value.tzinfo is UTC:
-        return value
-    try:
-        return value.astimezone(UTC)
-    except OverflowError:  # in the first or the last hours that Python knows: then == decides
-        return value
-
-
-def _as_many(before: Any, now: Any) -> Any:
-    """Return a container in UTC unless two of its keys or elements have become one: a worker would see fewer, so they differ."""
-    return now if len(now) == len(before) else before
-
-
-def _with_fields(value: Any, changed: dict[str, Any]) -> Any:
-    """Copy an object with some of its fields changed, past all that it does when it is made or set: it is only compared."""
-    try:
-        made = copy.copy(value)
-        for name, part in changed.items():
-            if isinstance(made, msgspec.Struct):
-                msgspec.structs.force_setattr(made, name, part)
-            else:
-                object.__setattr__(made, name, part)
-    except Exception:  # noqa: BLE001 - a type that refuses to be copied or set: then its own == has decided already
-        return value
-    return made
-
-
-def _seen_as(path: str, came: Any, seen: Any) -> Fault:
-    types = "" if type(came) is type(seen) else f" ({type(came).__qualname__} and {type(seen).__qualname__})"
-    reason = f"a worker would see {_show(seen)} instead of {_show(came)}{types}; declare the type it has, or convert it"
-    if not types and repr(seen) == repr(came):
-        reason = f"a worker would see a value that looks like {_show(came)} and is not equal to it after its way through JSON"
-    return Fault(path.removeprefix("."), reason)
-
-
-def _compares_by_identity(value: Any) -> bool:
-    if isinstance(value, msgspec.Struct):
-        return not value.__struct_config__.eq
-    equals: object = type(value).__eq__
-    return equals is object.__eq__
-
-
 def _unwritable(value: Any) -> str | None:
     """Say why JSON cannot hold a value."""
     try:
@@ -218,38 +121,40 @@ def _unwritable(value: Any) -> str | None:
     return None
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
+    """Write a value for a message, shortened."""
     if isinstance(value, int) and value.bit_length() > 4 * _SHOWN:  # repr refuses numbers of many digits
         return f"a number of {value.bit_length()} bits"
     shown = repr(value)
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
 
 
-def _walk(root: Any) -> Iterator[tuple[str, Any, int]]:
+def walk(root: Any) -> Iterator[tuple[str, Any, int]]:
     """Yield path, value and depth of everything in a value, parents first, one level beyond MAX_DEPTH at most."""
     stack: list[tuple[str, Any, int]] = [("", root, 0)]
     while stack:
         path, value, depth = stack.pop()
-        parts = _parts(value)
+        parts = parts_in(value)
         level = depth + (parts is not None)
         yield path.removeprefix("."), value, level
         if parts and level <= MAX_DEPTH:
             stack.extend((path + label, part, level) for label, part in reversed(parts.items()))
 
 
-def _parts(value: Any) -> dict[str, Any] | None:
+def parts_in(value: Any) -> dict[str, Any] | None:
     """Return what a value consists of, by its label in a path; None if it has no parts."""
     if isinstance(value, Mapping):
         return {f".{key}" if isinstance(key, str) else f"[{key!r}]": part for key, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return {f"[{index}]": part for index, part in enumerate(value)}
-    names = _field_names(value)
+    names = field_names(value)
     if names is None:
         return None
     return {f".{name}": getattr(value, name) for name in names if hasattr(value, name)}
 
 
-def _field_names(value: Any) -> list[str] | None:
+def field_names(value: Any) -> list[str] | None:
+    """Name the fields of an object of one of the sorts that args may have; None if it has none."""
     if isinstance(value, type):
         return None
     if isinstance(value, msgspec.Struct):

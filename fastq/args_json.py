@@ -7,10 +7,9 @@ The invariant is kept by construction, not by a list of forbidden things: what w
 decoder and compared with what was given. Only what a round trip cannot show is looked for besides: NaN and infinity
 (JSON has none, they turn into null, which an optional field takes), NUL (Postgres refuses it), whole numbers beyond 64
 bits (not every reader keeps them) and nesting beyond MAX_DEPTH. Cheap tests of the bytes decide whether to look at all;
-args_faults.py then looks, and names the field.
+args_faults.py and args_equal.py then look, and name the field.
 
-Equal means `==` as the type defines it; a type without an `==` of its own is compared field by field, and a datetime with a
-zone by the moment that it means.
+Equal means `==` as the type defines it, with what args_equal.py adds.
 Keys that the type does not know are ignored when reading, so that a new enqueuer and an old worker get on.
 
 msgspec converts everything but pydantic models, which convert themselves: it is never imported here.
@@ -22,13 +21,13 @@ from typing import Any, Generic, TypeVar, get_origin, is_typeddict
 
 import msgspec
 
+from fastq.args_equal import hidden_difference, leaves_fields_out, moment_difference
 from fastq.args_faults import (
     MAX_DEPTH,
     fault_in_json,
     fault_in_numbers,
     fault_in_text,
     fault_in_types,
-    moment_difference,
 )
 from fastq.errors import ArgsError
 
@@ -56,6 +55,7 @@ class ArgsCodec(Generic[A]):
         self.type = type_
         self.forbid_unknown_keys = forbid_unknown_keys
         self._pydantic = hasattr(type_, "model_validate_json")
+        self._leaves_out = leaves_fields_out(type_)
         self._class: type = dict if is_typeddict(type_) else get_origin(type_) or type_
         self._to_json: Callable[[A], bytes]
         self._from_json: Callable[[bytes], A]
@@ -85,7 +85,7 @@ class ArgsCodec(Generic[A]):
             raise
         except Exception as error:  # noqa: BLE001 - any: a type's own conversion may raise what it likes
             raise self._refusal(args, error) from _cause(error)
-        if not equal or _suspicious(args, encoded) or (self._pydantic and _has_constants(encoded)):
+        if not equal or self._leaves_out or _suspicious(args, encoded) or (self._pydantic and _has_constants(encoded)):
             self._examine(args, seen, encoded, equal=equal)
         if self._known is not None:
             self._check_keys(encoded)
@@ -142,6 +142,8 @@ class ArgsCodec(Generic[A]):
                 raise self._refusal(args, error) from _cause(error)
         if fault is None and not equal:
             fault = moment_difference(args, seen)
+        if fault is None and self._leaves_out:
+            fault = hidden_difference(args, seen)
         if fault is not None:
             raise ArgsError(self.kind, fault.reason, field=fault.field)
 

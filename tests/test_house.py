@@ -18,8 +18,9 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 LAYERS = (
     "errors config environment masked job retry retention",
     (
-        "codec _codec_py _codec_c args args_json args_faults schedule periodic worker worker_faults board claimed lane outcome "
-        "db hints pins urls statements qualified events log stdout enqueue wake_limiter pool adapters conn forks django_jobs"
+        "codec _codec_py _codec_c args args_json args_equal args_faults schedule periodic worker worker_faults board claimed "
+        "lane outcome db hints pins urls statements qualified events log stdout enqueue wake_limiter pool adapters conn forks "
+        "django_jobs"
     ),
     (
         "client client_async producer feed portion waiting oddities unanswered held away forgotten hand_back executor loop "

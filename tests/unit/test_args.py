@@ -575,6 +575,83 @@ def test_field_that_differs_in_a_type_without_equality_is_refused():
         kind_of(Draw(())).codec.encode(Draw((1,)))
 
 
+@dataclass(frozen=True)
+class Noted:
+    key: int
+    note: Any = field(default=None, compare=False)
+
+
+@attrs.frozen
+class NotedAttrs:
+    key: int
+    note: Any = attrs.field(default=None, eq=False)
+
+
+@pydantic.dataclasses.dataclass
+class NotedByPydantic:
+    key: int
+    note: Any = field(default=None, compare=False)
+
+
+class NotedModel(pydantic.BaseModel):
+    inner: Noted
+
+
+NOTES = {
+    "dataclass": (Noted, lambda noted: noted, ".note"),
+    "attrs": (NotedAttrs, lambda noted: noted, ".note"),
+    "list": (list[Noted], lambda noted: [Noted(1), noted], "[1].note"),
+    "dict": (dict[str, Noted], lambda noted: {"a": noted}, "['a'].note"),
+    "set": (set[Noted], lambda noted: {noted}, ".note"),
+    "optional": (Noted | None, lambda noted: noted, ".note"),
+    "nested": (dict[str, list[tuple[Noted, int]]], lambda noted: {"a": [(noted, 1)]}, "['a'][0][0].note"),
+    "pydantic": (NotedByPydantic, lambda noted: noted, ".note"),
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_field_that_its_type_does_not_compare_is_compared(name):
+    type_, make, path = NOTES[name]
+    noted = type_ if name in ("attrs", "pydantic") else Noted
+
+    @dataclass
+    class NoteArgs(Args, kind="note"):
+        value: type_
+
+    codec = kind_of(NoteArgs(None)).codec
+    for note in ("text", {"a": [1, None]}):
+        if name != "set" or isinstance(note, str):
+            args = NoteArgs(make(noted(2, note)))
+            assert codec.decode(codec.encode(args)) == args
+
+    for note in ((1, 2), UUID(int=1)):
+        with pytest.raises(ArgsError, match="a worker would see") as caught:
+            codec.encode(NoteArgs(make(noted(2, note))))
+        assert caught.value.field.startswith("value")
+        assert caught.value.field.endswith(path)
+
+
+def test_field_that_a_dataclass_in_a_pydantic_model_does_not_compare_is_compared():
+    class Outer(Args, pydantic.BaseModel, kind="outer"):
+        model: NotedModel
+
+    codec = kind_of(Outer(model=NotedModel(inner=Noted(1)))).codec
+    assert codec.encode(Outer(model=NotedModel(inner=Noted(1, "text"))))
+
+    with pytest.raises(ArgsError, match=r"field 'model\.inner\.note': a worker would see"):
+        codec.encode(Outer(model=NotedModel(inner=Noted(1, (1, 2)))))
+
+
+def test_moment_in_a_field_that_its_type_does_not_compare_is_the_same_moment():
+    @dataclass
+    class MeetArgs(Args, kind="meet"):
+        at: datetime = field(compare=False)
+
+    codec = kind_of(MeetArgs(REPEATED)).codec
+
+    assert [codec.decode(codec.encode(MeetArgs(at))).at.timestamp() for at in MOMENTS] == [at.timestamp() for at in MOMENTS]
+
+
 def test_private_state_that_is_not_written_is_refused():
     class Secret(Args, pydantic.BaseModel, kind="secret"):
         n: int
