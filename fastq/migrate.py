@@ -41,6 +41,9 @@ PAUSE = 0.25
 OLDEST_POSTGRES = 14
 """The oldest major version that the project supported when this was written."""
 
+BEGIN = "begin isolation level read committed"
+"""Whatever the default is: who has waited for the lock must see what the one before has done."""
+
 HOUSEKEEPING = """\
 create table if not exists fastq.migration (
     version    integer primary key,
@@ -171,7 +174,7 @@ def _apply_patiently(connection: Connection, migration: Migration, tell: Callabl
 def _apply(connection: Connection, migration: Migration) -> bool:
     """Apply a migration in one transaction; False if it is there already."""
     schema = connection.schema
-    connection.execute("begin")
+    connection.execute(BEGIN)
     try:
         for line in _preamble(schema):
             connection.execute(line)
@@ -195,7 +198,9 @@ def _preamble(schema: str) -> list[str]:
     """Return what each migration's transaction begins with."""
     return [
         f"set local lock_timeout = '{LOCK_TIMEOUT}'",
-        "set local statement_timeout = 0",  # a limit meant for people must not cut a migration off
+        "set local statement_timeout = 0",  # a limit meant for people must not cut a migration off; nor this, since Postgres 17:
+        "select set_config(name, '0', true) from pg_catalog.pg_settings where name = 'transaction_timeout'",
+        "set local standard_conforming_strings = on",  # else a backslash in our patterns is an escape
         "set local search_path = pg_catalog",
         "set local client_min_messages = warning",
         f"select pg_advisory_xact_lock({db.lock_key('migrate', schema)})",
@@ -210,7 +215,7 @@ def _record(schema: str, migration: Migration) -> str:
 def _script_of(schema: str, migration: Migration) -> str:
     preamble = ";\n".join(_preamble(schema))
     return (
-        f"begin;\n{preamble};\n"
+        f"{BEGIN};\n{preamble};\n"
         f'create schema if not exists "{schema}";\n'
         f"{in_schema(HOUSEKEEPING, schema)}\n"
         f"{_record(schema, migration)};  -- fails, and with it all of this, if it has been applied\n\n"

@@ -184,6 +184,8 @@ def connect(site: Site) -> Connection:
     )
     with suppress(db.Error):  # some platforms cannot; there the statement's time limit ends it
         connection.execute(f"set client_connection_check_interval = '{GONE}'")
+    with suppress(db.Error):  # a limit meant for people; Postgres has it since 17
+        connection.execute("set transaction_timeout = 0")
     return connection
 
 

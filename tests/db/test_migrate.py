@@ -1,21 +1,26 @@
 """Migrations: all of a version or nothing of it, whoever else migrates and whoever is killed."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from fastq import db
+from fastq import db, embedded
 from fastq.db import lock_key
 from fastq.errors import DatabaseUnavailable, MigrationError
 from fastq.migrate import check, migrate, migrations, script
 from tests.helpers import execute, wait_for
 
 NAMES = [migration.name for migration in migrations()]
+PSQL = shutil.which("psql") or str(embedded._binaries(18) / "psql")  # the wheel has it too
+DEFAULTS = {"default_transaction_isolation": "read\\ committed", "standard_conforming_strings": "on"}
 PROGRAM = "import sys; from fastq.migrate import migrate; print(*migrate(sys.argv[1]))"
 
 OBJECTS = """
@@ -93,6 +98,51 @@ def test_ten_processes_at_once_apply_each_migration_once(empty_database):
     assert [process.returncode for process in running] == [0] * 10, answers
     assert sorted(name for out, _ in answers for name in out.split()) == NAMES
     checked(empty_database)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("default_transaction_isolation", "repeatable read"),
+        ("default_transaction_isolation", "serializable"),
+        ("standard_conforming_strings", "off"),
+        ("transaction_timeout", "500ms"),
+    ],
+)
+def test_four_programs_at_once_migrate_whatever_the_databases_defaults_are(empty_database, setting, value):
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        if not connection.execute("select 1 from pg_settings where name = %s", (setting,)).fetchone():
+            pytest.skip(f"this server has no {setting}")
+        name = sql.Identifier(connection.info.dbname)
+        connection.execute(sql.SQL("alter database {} set {} = {}").format(name, sql.Identifier(setting), value))
+
+    with psycopg.connect(empty_database, options=f"-c {setting}={DEFAULTS.get(setting, '0')}") as holder:
+        holder.execute("select pg_advisory_xact_lock(%s)", (lock_key("migrate", "fastq"),))
+        running = [program(empty_database) for _ in range(4)]
+        waiting = "select count(*) from pg_stat_activity where wait_event = 'advisory' and datname = current_database()"
+        wait_for(lambda: execute(empty_database, waiting) == [(4,)], timeout=30, what="four that wait for the lock")
+        if setting == "transaction_timeout":
+            time.sleep(0.6)  # what the limit would not let them wait
+
+    answers = [process.communicate(timeout=30) for process in running]
+    assert [process.returncode for process in running] == [0] * 4, answers
+    assert sorted(name for out, _ in answers for name in out.split()) == NAMES
+    patterns = "select pg_get_constraintdef(oid) from pg_constraint where conrelid = 'fastq.lease'::regclass and contype = 'c'"
+    assert r"\S" in str(execute(empty_database, patterns))
+
+
+def test_the_script_means_the_same_where_a_backslash_is_an_escape(empty_database):
+    environment = {**os.environ, "PGOPTIONS": "-c standard_conforming_strings=off -c default_transaction_isolation=serializable"}
+    subprocess.run(
+        [PSQL, "--no-psqlrc", "--quiet", "-v", "ON_ERROR_STOP=1", "-o", os.devnull, empty_database],
+        input=script("scripted"),
+        env=environment,
+        check=True,
+        text=True,
+    )
+    migrate(empty_database, "migrated")
+
+    assert objects(empty_database, "scripted") == objects(empty_database, "migrated")
 
 
 def test_a_program_killed_between_two_statements_leaves_nothing_and_the_next_one_starts_over(empty_database):
