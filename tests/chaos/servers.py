@@ -63,9 +63,9 @@ class Servers:
         data = folder / "data"
         data.mkdir(parents=True, mode=0o700)
         folder.chmod(0o711)
-        embedded._give(data)
+        give(data)
         source = ("--host", str(self.primary.data), "--username", "postgres")
-        self._tool(
+        self.tool(
             "pg_basebackup", *source, "--pgdata", str(data), "--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf"
         )
         for stale in data.glob(".s.PGSQL.*"):  # the primary's socket lies among its files
@@ -77,14 +77,14 @@ class Servers:
         """Stop the primary without ceremony, and promote the standby."""
         assert self._standby is not None, "there is nobody to promote"
         old, self.primary, self._standby = self.primary, self._standby, None
-        self._tool("pg_ctl", "stop", "--mode=immediate", f"--pgdata={old.data}")
-        self._tool("pg_ctl", "promote", f"--pgdata={self.primary.data}")
+        self.tool("pg_ctl", "stop", "--mode=immediate", f"--pgdata={old.data}")
+        self.tool("pg_ctl", "promote", f"--pgdata={self.primary.data}")
         old.stop()
 
     def end(self) -> None:
         """Stop them."""
         if self._standby is not None:
-            self._tool("pg_ctl", "stop", "--mode=immediate", f"--pgdata={self._standby.data}")
+            self.tool("pg_ctl", "stop", "--mode=immediate", f"--pgdata={self._standby.data}")
             self._standby.stop()
         self.primary.stop()
 
@@ -94,7 +94,8 @@ class Servers:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def _tool(self, name: str, *arguments: str) -> None:
+    def tool(self, name: str, *arguments: str) -> None:
+        """Run a program of the server's, as its user."""
         done = embedded._run(self._binaries / name, *arguments)
         assert done.returncode == 0, f"{name}: {done.stderr or done.stdout}"
 
@@ -165,6 +166,13 @@ class Pooler:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+
+def give(path: Path) -> None:
+    """Make a path the property of the servers' user."""
+    owner = embedded._server_user()
+    if owner is not None:
+        os.chown(path, owner.pw_uid, owner.pw_gid)
 
 
 def free_port() -> int:
