@@ -57,9 +57,12 @@ def _whole(low: int, high: int) -> tuple[Callable[[str], int], str]:
     return parse, f"a whole number, {low} to {high}"
 
 
+SWITCHED = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+"""What a setting that is on or off may be called."""
+
+
 def _flag() -> tuple[Callable[[str], bool], str]:
-    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-    return lambda text: words[text.strip().lower()], "1/true/yes/on or 0/false/no/off"
+    return lambda text: SWITCHED[text.strip().lower()], "1/true/yes/on or 0/false/no/off"
 
 
 def _word(*words: str) -> tuple[Callable[[str], str], str]:

@@ -11,8 +11,11 @@ buffer of a test.
 from __future__ import annotations
 
 import io
+import logging
 import sys
 import threading
+
+from fastq.events import Seldom, emit
 
 LONGEST = 8_192
 """Characters that are kept of a line without an end: what a text file keeps itself."""
@@ -26,15 +29,16 @@ class Lines(io.TextIOWrapper):
         stream.flush()
         self._first = stream  # who lets go of it closes what both write to
         super().__init__(stream.buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=True)
+        self._seldom = Seldom()  # several threads may use it here: at worst the same is told twice
         self._begun: dict[int, str] = {}  # by thread, which alone touches its own; but for `finish`
 
     def write(self, text: str, /) -> int:
-        """Give out whole lines, and keep the rest."""
+        """Give out whole lines, and keep the rest; what cannot be written is lost, and told, and fails no job."""
         mine = threading.get_ident()
         begun = self._begun.pop(mine, "")
         end = text.rfind("\n") + 1
         if end or len(begun) > LONGEST:
-            super().write(begun + text[:end])
+            self._give_out(begun + text[:end])
             begun = ""
         if end < len(text):
             self._begun[mine] = begun + text[end:]
@@ -44,15 +48,22 @@ class Lines(io.TextIOWrapper):
 
     def flush(self) -> None:
         """Give out what this thread has begun."""
-        if begun := self._begun.pop(threading.get_ident(), ""):
-            super().write(begun)
-        super().flush()
+        self._give_out(self._begun.pop(threading.get_ident(), ""))
 
     def finish(self) -> None:
         """Give out all that was begun: nobody will end it."""
         while self._begun:
-            super().write(self._begun.popitem()[1])
-        super().flush()
+            self._give_out(self._begun.popitem()[1])
+        self._give_out("")
+
+    def _give_out(self, text: str) -> None:
+        try:
+            if text:
+                super().write(text)
+            super().flush()
+        except OSError as error:  # a disk that is full, a pipe that nobody reads any more
+            if self._seldom.lets(str(error)):
+                emit("stdout.lost", level=logging.WARNING, error=error)
 
 
 def install() -> None:

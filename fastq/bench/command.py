@@ -49,15 +49,20 @@ FEWEST, SHARE = 20, 50
 
 EPILOG = f"""\
 examples:
-  fastq bench                                    {JOBS:,} jobs, one process per core, about a minute
+  fastq bench                         {JOBS:,} jobs, one process per core,
+                                      about a minute
   fastq bench --jobs 1000000 --procs 4 --no-archive --skip latency,enqueue
   fastq bench --json > before.json
-  fastq bench --idle 20 --procs 2                what an idle supervisor costs
-  fastq bench --backlog 5000000 --no-archive     whether a claim notices what waits behind it
+  fastq bench --idle 20 --procs 2     what an idle supervisor costs
+  fastq bench --backlog 5000000 --no-archive
+                                      whether a claim notices what waits
+                                      behind it
 
-It works in a schema of its own, {load.SCHEMA}, which is dropped before and after; no other schema is touched. Other settings are
-taken from the environment (FASTQ_BATCH=500 fastq bench). The start-up of processes is not counted, nor the making of the
-server's WAL files: it asks for checkpoints, where its role may. Without a database it uses the embedded Postgres.
+It works in a schema of its own, {load.SCHEMA}, which is dropped before and
+after; no other schema is touched. Other settings are taken from the
+environment (FASTQ_BATCH=500 fastq bench). The start-up of processes is not
+counted, nor the making of the server's WAL files: it asks for checkpoints,
+where its role may. Without a database it uses the embedded Postgres.
 """
 
 
@@ -170,7 +175,7 @@ def _backlog(connection: Connection, config: Config, options: argparse.Namespace
 def _parser() -> Parser:
     parser = Parser(
         prog="fastq bench",
-        description="Measure what fastq does on this machine, and the most that this machine could do at all.",
+        description="Measure what fastq does on this machine, and the most that it could do at all.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import sys
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -59,6 +60,10 @@ WORST = {"longest_stall_ms", "floor_longest_stall_ms"}
 
 SMALL = 100
 """Figures below show decimals."""
+
+
+LONGEST = max(map(len, EXPLAINED))
+"""Characters of a figure's name."""
 
 
 class Figures:
@@ -128,16 +133,21 @@ def settings(connection: Connection, config: Config, jobs: int, rounds: int) -> 
 def show(result: dict[str, Any]) -> None:
     """Print the figures for a person."""
     for part in ("machine", "versions", "settings"):
-        output.out(f"{part:9s} " + ", ".join(f"{name} {value}" for name, value in result[part].items()))
+        line = f"{part:9s} " + ", ".join(f"{name} {value}" for name, value in result[part].items())
+        output.out(output.folded(line, 10, sys.stdout))
     output.out()
     spreads = result["spreads"]
-    rows = []
+    rows, explained = [], []
     for name, (unit, explanation) in EXPLAINED.items():
         if result.get(name) is not None:
             low, high = spreads.get(name, ("", ""))
             spread = f"{_written(low)} .. {_written(high)}" if low != "" else ""
-            rows.append((name, _written(result[name]), unit, spread, explanation))
-    output.table(("figure", "value", "unit", "range", "what it is"), rows)
+            rows.append((name, _written(result[name]), unit, spread))
+            explained += [f"{name:{LONGEST}s}  {explanation}"] if explanation else []
+    output.table(("figure", "value", "unit", "range"), rows)
+    output.out()
+    for line in explained:
+        output.out(output.folded(line, LONGEST + 2, sys.stdout))
 
 
 def _rounded(value: float) -> float:

@@ -33,7 +33,7 @@ OK, FAILED, NO_DATABASE, INTERRUPTED = 0, 1, 3, 130  # and USAGE, 2
 
 COMMANDS = {
     "run": "work jobs: a supervisor and its worker processes",
-    "dev": "the same for developers: database, migration, reload when the code changes",
+    "dev": "the same for developers: its own database, reload at each change",
     "migrate": "create or update fastq's tables",
     "enqueue": "enqueue a job by hand",
     "jobs": "list, show, retry, cancel and delete jobs",
@@ -51,18 +51,21 @@ TELL_THEMSELVES = ("run", "dev")
 HELP = """\
 fastq: a job queue for Python on Postgres.
 
-usage: fastq COMMAND ...        (fastq COMMAND --help tells more, with examples)
+usage: fastq COMMAND ...    (fastq COMMAND --help tells more, with examples)
 
 {commands}
 
 start here:
-  fastq dev app.jobs:registry                        work your jobs, on a Postgres that it brings along
-  fastq enqueue sort '{{"strings": ["b", "a"]}}'       in another terminal
+  fastq dev app.jobs:registry       work your jobs, on a Postgres that it
+                                    brings along
+  fastq enqueue sort '{{"strings": ["b", "a"]}}'        in another terminal
   fastq jobs list
 
-The database: --database URL, or FASTQ_DATABASE_URL. Without both an embedded Postgres in .fastq/postgres is used, which is
-for development.
-exit codes: 0 done, 1 failed, 2 usage or setting, 3 no database or not migrated, 130 interrupted
+The database: --database URL, or FASTQ_DATABASE_URL. Without both an embedded
+Postgres in .fastq/postgres is used, which is for development.
+
+exit codes: 0 done, 1 failed, 2 usage or setting, 3 no database or not
+migrated, 130 interrupted
 """
 
 HINT = "is the server running? --database or FASTQ_DATABASE_URL names it; without both an embedded Postgres is used"
@@ -153,6 +156,7 @@ def _parser(name: str, command: ModuleType) -> argparse.ArgumentParser:
 
 
 def _help(topic: list[str]) -> int:
+    topic = [word for word in topic if word not in ("-h", "--help")]
     if topic == ["settings"]:
         out(settings.reference())
     elif topic and topic[0] in COMMANDS and topic[0] not in ("help", "bench"):

@@ -38,14 +38,17 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  fastq dev app.jobs:registry                 embedded Postgres in .fastq/postgres unless FASTQ_DATABASE_URL is set
-  fastq dev app.jobs:registry --procs 1       one process: easier to follow
+  fastq dev app.jobs:registry               embedded Postgres in .fastq/postgres
+                                            unless FASTQ_DATABASE_URL is set
+  fastq dev app.jobs:registry --procs 1     one process: easier to follow
 
-It takes what `fastq run` takes. Python files below the app dir are watched; after a change running jobs get 2 seconds to
-end, unless --shutdown-timeout says otherwise, are handed back, and everything starts again with the new code. Enqueue
-from another terminal: fastq enqueue KIND '{"field": 1}'
+It takes what `fastq run` takes. Python files below the app dir are watched;
+after a change running jobs get 2 seconds to end, unless --shutdown-timeout
+says otherwise, are handed back, and everything starts again with the new
+code. Enqueue from another terminal: fastq enqueue KIND '{"field": 1}'
 
-The embedded Postgres is migrated; a database of your own only with --migrate, or by fastq migrate.
+The embedded Postgres is migrated; a database of your own only with --migrate,
+or by fastq migrate.
 """
 
 SHUTDOWN_TIMEOUT = 2

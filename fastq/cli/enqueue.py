@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   fastq enqueue sort '{"strings": ["whale", "tiger"]}'
-  fastq enqueue sort '{"strings": []}' --app app.jobs:registry      checks the args against the kind's type first
+  fastq enqueue sort '{"strings": []}' --app app.jobs:registry
+                                      checks the args against the kind's type
   fastq enqueue report '{}' --delay 3600 --priority 2 --tag nightly
-  generate | fastq enqueue import -                                 reads the JSON from stdin
+  generate | fastq enqueue import -   reads the JSON from stdin
 
-Without --app nothing is known about the kind: its queue and options are the defaults, and wrong args fail in the worker.
+Without --app nothing is known about the kind: its queue and options are the
+defaults, and wrong args fail in the worker.
 """
 
 

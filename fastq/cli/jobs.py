@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   fastq jobs list --state discarded --kind sort
-  fastq jobs show 42                  args, tags, every error with its traceback, output
-  fastq jobs retry 42 43              now, finished ones too: with their id, and one more attempt
-  fastq jobs cancel 42                a running job is asked to end
-  fastq jobs list --state discarded --json | jq '.[].id' | xargs -r fastq jobs retry
+  fastq jobs show 42            args, tags, output, and every error with its
+                                traceback
+  fastq jobs retry 42 43        now, finished ones too: with their id, and one
+                                more attempt
+  fastq jobs cancel 42          a running job is asked to end
+  fastq jobs list --state discarded --json | jq '.[].id' |
+    xargs -r fastq jobs retry
 
 Exit code 1 if one of the ids could not be done.
 """
 LIST_EPILOG = """\
 examples:
-  fastq jobs list                                     the newest 50, living and finished
+  fastq jobs list                       the newest 50, living and finished
   fastq jobs list --state running --state available
   fastq jobs list --queue emails --tag customer-7 --limit 500 --json
 

@@ -13,13 +13,16 @@ from fastq.term import NOTE_CHANGED, NOTE_IDLE
 
 EPILOG = """\
 examples:
-  fastq leader                         domains, holders, terms; chores with their last run
-  fastq leader resign                  ask the leader of the default domain to leave leading to another supervisor
+  fastq leader                     domains, holders, terms; chores with their
+                                   last run
+  fastq leader resign              ask the leader of the default domain to
+                                   leave leading to another supervisor
   fastq leader resign --domain billing
   fastq leader resign --lease singleton:projection:orders
 
-A leader notes at once what failed, within 5 s what changed rows, and within a minute that a chore ran and found nothing to do.
-A leader that resigns goes on working jobs; it stands again two seconds later.
+A leader notes at once what failed, within 5 s what changed rows, and within
+a minute that a chore ran and found nothing to do. A leader that resigns goes
+on working jobs; it stands again two seconds later.
 """
 LEASES = ("lease", "holder", "term", "since", "expires", "queues")
 CHORES = ("lease", "chore", "last run", "took", "runs", "changed", "fenced", "error")

@@ -13,11 +13,14 @@ EPILOG = """\
 examples:
   fastq migrate --database postgresql://owner@db/app
   fastq migrate --dry-run         say what is missing, change nothing
-  fastq migrate --sql             print the SQL, for those who migrate with a tool of their own
-  fastq migrate --sql --from 1    the same for a schema that has version 1: only what came later
+  fastq migrate --sql             print the SQL, for those who migrate with a
+                                  tool of their own
+  fastq migrate --sql --from 1    the same for a schema that has version 1:
+                                  only what came later
   fastq migrate --schema jobs     into a schema of another name
 
-Safe to run by any number of programs at once, and again: it does what is missing, each step in a transaction of its own.
+Safe to run by any number of programs at once, and again: it does what is
+missing, each step in a transaction of its own.
 """
 
 

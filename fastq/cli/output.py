@@ -8,9 +8,11 @@ a database URL is ever printed. Colour ends with NO_COLOR and where stdout is no
 
 from __future__ import annotations
 
+import shutil
 import sys
+import textwrap
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -47,6 +49,14 @@ def out(text: str = "") -> None:
 def note(text: str) -> None:
     """Tell the person something that is no result; it may quote what was typed, so a password in it is masked."""
     sys.stderr.write(masked(text) + "\n")
+
+
+def folded(text: str, indent: int, stream: TextIO) -> str:
+    """Break a line at blanks where a terminal would break it within a word; in a pipe, and in a log, it stays whole."""
+    if not stream.isatty():
+        return text
+    width, later = shutil.get_terminal_size().columns, " " * indent
+    return textwrap.fill(text, width, subsequent_indent=later, break_long_words=False, break_on_hyphens=False)
 
 
 def json(value: object) -> None:

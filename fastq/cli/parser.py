@@ -8,9 +8,14 @@ It deliberately guesses nothing: a flag is written out, since one that is added 
 from __future__ import annotations
 
 import argparse
-from typing import Any, NoReturn
+from argparse import BooleanOptionalAction
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fastq.cli.output import note
+from fastq.config import SWITCHED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 USAGE = 2
 """The exit code for arguments that are wrong: argparse's own, and that of most programs."""
@@ -38,10 +43,29 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the stub's overloads
         """Refuse what is unknown where it is: in an action, whose help lists its flags."""
-        options, unknown = super().parse_known_args(args, namespace)
+        options, unknown = super().parse_known_args(self._spelt_out(args), namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return options, unknown
+
+    def _spelt_out(self, words: Sequence[str] | None) -> Sequence[str] | None:
+        """Write `--archive off` and `--archive=off` as `--no-archive`, which argparse knows; `on` likewise, and their likes."""
+        switches = {
+            flag for action in self._actions if isinstance(action, BooleanOptionalAction) for flag in action.option_strings
+        }
+        left, spelt = list(words or ()), []
+        while left:
+            word = left.pop(0)
+            flag, equals, value = word.partition("=")
+            if flag in switches and not flag.startswith("--no-"):
+                value = value if equals else left[0] if left else ""
+                if value.lower() in SWITCHED:
+                    left = left if equals else left[1:]
+                    word = flag if SWITCHED[value.lower()] else flag.replace("--", "--no-", 1)
+            spelt.append(word)
+            if word == "--":
+                return [*spelt, *left]
+        return words if words is None else spelt
 
 
 def whole(text: str) -> int:

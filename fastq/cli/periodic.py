@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   fastq periodic list
-  fastq periodic pause report       its ticks are dropped until it is resumed
+  fastq periodic pause report      its ticks are dropped until it is resumed
   fastq periodic resume report
-  fastq periodic run report         enqueues its job now; the next tick comes as planned
-  fastq periodic delete report      forgets one that is in no living process' code
+  fastq periodic run report        enqueues its job now; the next tick comes
+                                   as planned
+  fastq periodic delete report     forgets one that is in no living process'
+                                   code
 
-state: on, or why it does not tick: paused; undeclared: no living process has it in its code;
-no leader: nobody leads just now, or the domain of no fastq run works its queue
+state: on, or why it does not tick: paused; undeclared: no living process has
+it in its code; no leader: nobody leads just now, or the domain of no fastq
+run works its queue
 """
 COLUMNS = ("name", "schedule", "tz", "queue", "kind", "missed", "last tick", "next tick", "state", "error")
 

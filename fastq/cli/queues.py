@@ -11,11 +11,12 @@ from fastq.cli.database import opened
 EPILOG = """\
 examples:
   fastq queues list
-  fastq queues pause emails       nothing is claimed from it any more; what runs goes on
+  fastq queues pause emails       nothing is claimed from it any more; what
+                                  runs goes on
   fastq queues resume emails
 
-claimed: jobs in state running. Some execute, the others wait in their process for an executor; `ps` shows how many
-execute in each process.
+claimed: jobs in state running. Some execute, the others wait in their
+process for an executor; `ps` shows how many execute in each process.
 """
 COLUMNS = ("queue", "state", "available", "claimed", "scheduled", "retryable", "waiting", "processes")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from fastq import admin, app, log, periodic_store, pooler
 from fastq.chores import domains
 from fastq.cli import settings, shared_queues
 from fastq.cli.database import Database, found, tell_app
-from fastq.cli.output import note, plural, table
+from fastq.cli.output import folded, note, plural, table
 from fastq.cli.version import program_version
 from fastq.environment import publish, unknown_variables
 from fastq.errors import ConfigError
@@ -27,20 +28,26 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  fastq run app.jobs:registry                                    one process per core, the queue 'default'
+  fastq run app.jobs:registry     one process per core, the queue 'default'
   fastq run app.jobs:registry --procs 8 --queue default=16 --queue emails=4
-  FASTQ_DATABASE_URL=postgresql://app@db/app fastq run app.jobs:registry --log-json
+  fastq run app.jobs:registry --log-json      with FASTQ_DATABASE_URL set
 
-Ctrl-C or SIGTERM once: claim nothing more, let running jobs end (up to --shutdown-timeout seconds), hand the rest back.
+Ctrl-C or SIGTERM once: claim nothing more, let running jobs end (up to
+--shutdown-timeout seconds), hand the rest back.
 Twice: end at once; what ran is handed back and runs again.
 Without a database it starts an embedded Postgres, which is for development.
-exit codes: 0 stopped as asked, 1 failed (processes keep crashing ...), 2 usage or setting, 3 no database or not migrated
+
+exit codes: 0 stopped as asked, 1 failed (processes keep crashing ...),
+2 usage or setting, 3 no database or not migrated
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `run`, which `dev` takes too."""
-    parser.usage = f"{parser.prog} TARGET [--procs N] [--queue NAME[=CONCURRENCY]] [--database URL] [any setting below]"
+    parser.usage = (
+        f"{parser.prog} TARGET [--procs N] [--queue NAME[=CONCURRENCY]]\n{'':{len('usage: ' + parser.prog)}s} [--database URL] "
+        "[any setting below]"
+    )
     parser.add_argument("target", metavar="TARGET", help="your registry, as MODULE:ATTRIBUTE, such as app.jobs:registry")
     parser.add_argument("--app-dir", type=Path, metavar="FOLDER", help="where to import it from [default: the current directory]")
     settings.add_all(parser)
@@ -105,7 +112,8 @@ def _introduce(target: str, config: Config, registry: Registry, database: Databa
     else:
         for name, text in facts.items():
             if text:
-                note(f"{'' if name == 'psql' else name:10s} {text}")
+                # The address for psql stays whole, to be copied.
+                note(f"{'':10s} {text}" if name == "psql" else folded(f"{name:10s} {text}", 11, sys.stderr))
         note("")
         table(WORKER_COLUMNS, [_worker_row(kind, worker) for kind, worker in workers], err=True)
         note("")
@@ -133,7 +141,7 @@ def _warn(config: Config, text: str) -> None:
     if config.log_json:
         emit("supervisor.warns", level=logging.WARNING, warning=text)
     else:
-        note(f"warning: {text}")
+        note(folded(f"warning: {text}", len("warning: "), sys.stderr))
 
 
 def _leads(config: Config) -> str:

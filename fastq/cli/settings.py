@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
-from fastq.cli.output import note
+from fastq.cli.output import folded, note
 from fastq.config import Config, parse_queues, variable_of
 from fastq.environment import unknown_variables
 
@@ -43,7 +44,7 @@ def load(options: argparse.Namespace) -> Config:
 def tell_unknown() -> None:
     """Note each variable that is like a setting's and none."""
     for text in unknown_variables():
-        note(f"warning: {text}")
+        note(folded(f"warning: {text}", len("warning: "), sys.stderr))
 
 
 def reference() -> str:
@@ -53,9 +54,9 @@ def reference() -> str:
         head = f"{flag_of(setting.name)}   {variable_of(setting.name)}   default: {_default(setting) or 'none'}"
         meta = setting.metadata
         text = f"{meta['help']}. Allowed: {meta['allowed']}." + (f" Why: {meta['why']}." if meta["why"] else "")
-        blocks.append(f"{head}\n{textwrap.indent(textwrap.fill(text, 92), '    ')}")
+        blocks.append(f"{head}\n{textwrap.indent(textwrap.fill(text, 75), '    ')}")
     intro = (
-        "Each setting is a flag of `fastq run` and a variable; a flag that is given wins, then the variable, then the default."
+        "Each setting is a flag of `fastq run` and a variable; a flag that is given\nwins, then the variable, then the default."
     )
     return f"{intro}\n\n" + "\n\n".join(blocks)
 
@@ -88,10 +89,12 @@ def flag_of(name: str) -> str:
 
 
 def _metavar(setting: Field[Any]) -> str:
-    words = {"database_url": "URL", "schema": "NAME", "data_dir": "FOLDER", "leader_domain": "NAME", "keep": "RULES"}
+    words = {"database_url": "URL", "data_dir": "FOLDER", "keep": "RULES"}
     allowed: str = setting.metadata["allowed"]
     if setting.name in words:
         return words[setting.name]
+    if allowed.startswith("a name"):
+        return "NAME"
     if allowed.startswith("seconds"):
         return "SECONDS"
     return "N" if allowed.startswith(("a whole", "a number")) else allowed.replace(" or ", "|")

@@ -1,11 +1,14 @@
 """What the command line tells about itself, and how it refuses."""
 
+import io
+import os
 from dataclasses import fields
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq.cli import COMMANDS
+from fastq.cli import COMMANDS, output, run
+from fastq.cli.parser import Parser
 from fastq.config import Config, variable_of
 from tests.helpers import execute
 
@@ -219,3 +222,52 @@ def test_a_misspelt_variable_is_told_once(fastq, words):
     told = fastq(*words, FASTQ_QUEUE="emails")
 
     assert told.stderr.count("warning: FASTQ_QUEUE is no setting; did you mean FASTQ_QUEUES?\n") == 1
+
+
+@pytest.mark.parametrize("topic", [*COMMANDS, "settings", "jobs list", "queues list", "periodic list", "leader resign"])
+def test_no_help_is_wider_than_a_terminal_of_80_columns(fastq, topic):
+    words = ("help", topic) if " " not in topic else (*topic.split(), "--help")
+
+    told = fastq(*words, COLUMNS="80").stdout
+
+    assert told
+    assert [line for line in told.splitlines() if len(line) > 80] == []
+
+
+def test_help_of_help_is_the_help(fastq):
+    assert fastq("help", "--help").stdout == fastq("help").stdout == fastq("help", "help", "-h").stdout
+    assert fastq("help", "run", "--help").stdout == fastq("run", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "archive", "target"),
+    [
+        (["--archive", "off", "app:registry"], False, "app:registry"),
+        (["app:registry", "--archive=OFF"], False, "app:registry"),
+        (["--archive", "on", "app:registry"], True, "app:registry"),
+        (["--archive", "app:registry"], True, "app:registry"),
+        (["--no-archive", "off"], False, "off"),
+        (["--no-archive", "--", "--archive"], False, "--archive"),
+        (["off"], None, "off"),
+    ],
+)
+def test_a_setting_that_is_on_or_off_may_be_said_as_its_variable_says_it(words, archive, target):
+    parser = Parser(prog="fastq run")
+    run.add_arguments(parser)
+
+    options = parser.parse_args(words)
+
+    assert (options.archive, options.target) == (archive, target)
+
+
+def test_a_line_is_broken_at_blanks_on_a_terminal_and_nowhere_else(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    line = "database   Postgres 18.4, database shop-eu-west at /run/postgresql as app"
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "w"), os.fdopen(theirs, "w") as terminal:
+        assert output.folded(line, 11, terminal).splitlines() == [
+            "database   Postgres 18.4, database",
+            "           shop-eu-west at",
+            "           /run/postgresql as app",
+        ]
+    assert output.folded(line, 11, io.StringIO()) == line

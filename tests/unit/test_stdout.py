@@ -103,3 +103,16 @@ def test_it_writes_as_the_file_did_whose_place_it_takes(raw, monkeypatch):
     assert isinstance(sys.stdout, Lines)
     assert (sys.stdout.encoding, sys.stdout.write("é\n")) == ("utf-8", 2)
     assert raw.getvalue() == "é\n".encode()
+
+
+def test_what_cannot_be_written_is_lost_and_told_and_raises_nothing(monkeypatch, events):
+    with open("/dev/full", "w") as full, monkeypatch.context() as patched:  # noqa: PTH123
+        redirected(full, patched)
+        for number in range(3_000):
+            print("job", number)
+        sys.stdout.flush()
+        stdout.finish()
+        sys.stdout.buffer.raw.close()
+
+    (event,) = events
+    assert (event.name, str(event.fields["error"])) == ("stdout.lost", "[Errno 28] No space left on device")
