@@ -15,7 +15,8 @@ Invariants:
 - When the term ends it is cancelled. What it leaves (an invalid index) is dropped at once if we still lead, else by the next
   leader.
 
-It does nothing with FASTQ_POLL_ONLY: limits of a session cannot be set where sessions are shared.
+Where FASTQ_REINDEX_INTERVAL is 0 it builds nothing, and still drops what another leader has left. With FASTQ_POLL_ONLY it changes
+nothing, for limits of a session cannot be set where sessions are shared: it tells of what is left for longer than a build takes.
 """
 
 from __future__ import annotations
@@ -97,6 +98,8 @@ class Reindex:
     def __init__(self) -> None:
         self._tried: dict[str, float] = {}  # name -> monotonic time of the last try of this term
         self._cut_off = False
+        self._left: set[str] = set()  # leftovers that were there at the last look, where they are told of
+        self._told: set[str] = set()
 
     def start(self, site: Site) -> None:
         """Need nothing."""
@@ -104,20 +107,33 @@ class Reindex:
     def run(self, site: Site) -> float:
         """Drop one leftover, or build one index anew."""
         interval = site.config.reindex_interval
-        if not interval or site.config.poll_only:
-            return LOOK
-        pause = min(interval, LOOK)
+        if site.config.poll_only:
+            return self._tell_of_leftovers(site)
+        pause = min(interval or LOOK, LOOK)
         now = time.monotonic()
         found = [index for index in indexes(site) if now - self._tried.get(index.name, -LOOK) >= pause]
         leftovers = [index for index in found if is_leftover(index)]
-        # Below 0: the server's clock was set back since.
-        due = [index for index in found if index.bloated and (index.built_ago is None or not 0 <= index.built_ago < interval)]
+        # Below 0: the server's clock was set back since. With an interval of 0 none is due.
+        due = [
+            index
+            for index in found
+            if interval and index.bloated and (index.built_ago is None or not 0 <= index.built_ago < interval)
+        ]
         for index in (leftovers or due)[:1]:
             self._tried[index.name] = now
             with suppress(TermOver):
                 self._attend(site, index)
             return NAP
         return pause
+
+    def _tell_of_leftovers(self, site: Site) -> float:
+        """Tell once of each that was there at the last look too."""
+        left = {index.name for index in indexes(site) if is_leftover(index)}
+        for name in sorted(left & self._left - self._told):
+            emit("index.leftover", level=logging.WARNING, index=name, remedy=_drop(site, name))
+            self._told.add(name)
+        self._left = left
+        return min(LOOK, site.config.reindex_timeout) if left - self._told else LOOK
 
     def end(self, site: Site, reason: str) -> None:
         """Drop what a build that was cut off has left, unless somebody else may lead already."""

@@ -142,6 +142,36 @@ def test_what_builds_that_were_cut_off_left_is_dropped_numbered_ones_too(site, d
     assert [event.fields["index"] for event in events if event.name == "index.leftover_dropped"] == left
 
 
+def test_a_leader_that_builds_no_index_anew_drops_what_another_has_left(database, connection, other, small, events):
+    bloat(connection)
+    site = site_on(database, name="schema", reindex_interval=0.0)
+    left = leave_leftovers(site, database, other)
+
+    assert run_out(Reindex(), site) == 1
+
+    assert [event.name for event in events] == ["index.leftover_dropped"]
+    assert left == ["job_ready_ccnew"]
+    assert [index.name for index in indexes(site) if not index.valid] == []
+    site.connection.close()
+
+
+def test_where_sessions_are_shared_it_is_told_once_and_what_removes_it(database, other, events):
+    site = site_on(database, name="schema", poll_only=True, reindex_timeout=60.0)
+    chore = Reindex()
+    assert chore.run(site) == LOOK
+    leave_leftovers(site, database, other)
+
+    assert chore.run(site) == 60.0, "it may be a build that is under way"
+    assert events == []
+    assert [chore.run(site) for _ in range(2)] == [LOOK, LOOK]
+
+    [told] = events
+    assert (told.name, told.fields["index"]) == ("index.leftover", "job_ready_ccnew")
+    site.connection.execute(told.fields["remedy"])
+    assert [index.name for index in indexes(site) if is_leftover(index)] == []
+    site.connection.close()
+
+
 def test_an_invalid_index_of_somebody_else_is_left_alone(site, connection):
     connection.execute("create index mine on fastq.job (kind)")
     connection.execute("update pg_index set indisvalid = false where indexrelid = 'fastq.mine'::regclass")
