@@ -32,6 +32,7 @@ from fastq.events import emit
 from fastq.forgotten import Forgotten
 from fastq.oddities import Oddities
 from fastq.outcome import WAITS, attempt_of, failed
+from fastq.resting import Resting
 from fastq.unanswered import Unanswered
 from fastq.waiting import Waiting
 
@@ -95,6 +96,7 @@ class Producer:
         self._feeds = around.feeds
         words = around.board.cursor
         self._waiting = [Waiting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
+        self._resting = [Resting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
         self._outbox = around.outbox
         self._loop = around.loop
         self._connect = connect
@@ -202,6 +204,7 @@ class Producer:
                 self._forgotten.reach(feed.number, found.last_seqs())
                 taken.append(self._take(feed, found))
                 wanted -= len(found)
+            self._resting[feed.number].look(connection)
             if not wanted or not cursor.due():  # another process of this host has just looked
                 return bool(taken and any(taken[0]))
             part = cursor.take_part(wanted) if turn and feed.portion.whole else None
@@ -257,7 +260,7 @@ class Producer:
             feed.claimed += len(claimed)
             self._claimed += len(claimed)
             feed.portion.brought(len(claimed), len(claimed.args))
-            jobs, refused = self._decode(claimed)
+            jobs, refused = self._decode(feed, claimed)
             if refused:
                 feed.lanes[0].board.claimed(_ids(refused))
             for lane, mine in self._by_lane(feed, jobs) if jobs else ():
@@ -266,7 +269,7 @@ class Producer:
         self._desk[board.CLAIM] = 0
         return jobs, refused
 
-    def _decode(self, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
+    def _decode(self, feed: Feed, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
         """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""
         jobs, bad, unknown = decode(claimed, self._workers)
         claimed.forget_args()
@@ -275,6 +278,7 @@ class Producer:
             error.position = None  # its row in our claim; to whoever reads this the job's id says which
             job.outcome = result = failed(job, f"ArgsError: {error}")
             emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, **attempt_of(job, result), error=error)
+        self._resting[feed.number].met |= bool(unknown)
         for job in unknown:
             self._oddities.unknown(job)
             job.outcome = WAITS

@@ -233,3 +233,49 @@ def test_two_hosts_that_look_at_once_claim_each_job_once(connection, other):
     mine, others = take(connection, ids[:30]), take(other, ids, claim_number(2, 1))
 
     assert sorted(job.id for job in [*mine, *others]) == ids
+
+
+def put_to_waiting(connection, kinds=("nap",), *, after=START, limit=100):
+    """Put to waiting what nobody knows; return how many jobs were looked at, and how many wait now."""
+    return connection.run_one("job_rest", "default", list(kinds), *after, limit, CHANNEL)[:2]
+
+
+def test_available_jobs_of_kinds_that_nobody_knows_are_put_to_waiting_in_one_write(connection, other):
+    (unknown,), (mine,) = add(connection, kind="sort"), add(connection)
+    (late,) = add(connection, kind="sort", priority=3)
+    add(connection, kind="sort", queue="emails")
+    (theirs,) = add(connection, kind="mail")
+    register(connection, 1, ["mail"])
+    register(connection, 2, ["sort"], ttl=-1.0)
+    register(connection, 3, ["sort"], queues="emails")
+    other.listen(CHANNEL)
+
+    assert put_to_waiting(connection) == (4, 2)
+
+    row = living(connection, unknown)
+    assert (row["state"], row["waits_for"], row["seq"], row["attempt"]) == ("waiting", "worker", None, 0)
+    assert living(connection, late)["state"] == "waiting"
+    assert claimed_ids(connection) == [mine, theirs]
+    assert claimed_ids(connection, queue="emails") != []
+    assert list(other.notifications(1.0)) == ["@waiting default"]
+    assert connection.run_one("job_first_available", "default", *START, *[END] * 4) == (None,) * 4
+
+
+def test_none_is_put_to_waiting_while_a_program_that_announces_no_kinds_works_the_queue(connection):
+    add(connection, kind="sort")
+    register(connection, 1, ["nap"])
+    connection.execute("update fastq.process set kinds = null")
+
+    assert put_to_waiting(connection) == (1, 0)
+
+
+def test_a_look_for_kinds_that_nobody_knows_is_bounded_begins_at_the_cursor_and_passes_over_what_is_locked(connection, other):
+    first, *rest_, last = add(connection, 6, kind="sort")
+    after = (living(connection, first)["seq"],) * 4
+    other.execute("begin")
+    other.execute("select from fastq.job where id = $1 for update", rest_[0])
+
+    assert put_to_waiting(connection, after=after, limit=4) == (4, 3)
+
+    other.execute("rollback")
+    assert claimed_ids(connection) == [first, rest_[0], last]

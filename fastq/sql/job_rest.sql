@@ -1,0 +1,42 @@
+-- what: puts available jobs of one queue to waiting whose kind is none of $2 and no living process of the queue has a worker for: among the first
+--       $7 after each priority's cursor. Says how many jobs it looked at, and how many wait now. A process of a program that announces no
+--       kinds may have any, and then none does.
+-- called by: resting: where a claim has brought jobs of unknown kinds and there is backlog. $1 queue, $3-$6 cursor of priority 1-4 (exclusive),
+--            $8 channel.
+-- index: job_ready, one range per priority; job_pkey; process has as many rows as there are worker processes.
+-- locks: the rows that are put to waiting; rows that others have locked are skipped.
+with looked as materialized (
+    select pick.id, pick.kind
+    from (values (1::smallint, $3::bigint), (2, $4::bigint), (3, $5::bigint), (4, $6::bigint)) as lane (priority, after)
+    cross join lateral (
+        select job.id, job.kind
+        from fastq.job
+        where job.queue = $1::text and job.priority = lane.priority and job.seq > lane.after and job.state = 'available'
+        order by job.seq
+        limit $7::bigint
+    ) as pick
+    limit $7::bigint
+), unknown as materialized (
+    select met.kind
+    from (select kind from looked group by kind) as met
+    where not met.kind::text = any ($2::text[]) and not exists (
+        select from fastq.process
+        where process.expires_at > clock_timestamp() and $1::text = any (string_to_array(process.queues, ','))
+          and (process.kinds is null or met.kind::text = any (process.kinds))
+    )
+), mine as (
+    select job.id
+    from looked
+    join fastq.job on job.id = looked.id
+    where exists (select from unknown where unknown.kind = looked.kind) and job.state = 'available'
+    for update of job skip locked
+), rested as (
+    update fastq.job
+    set state = 'waiting', seq = null, waits_for = 'worker'
+    from mine
+    where job.id = mine.id
+    returning job.id
+), woken as (
+    select pg_notify($8::text, '@waiting ' || $1::text) from (select from rested limit 1) as hint
+)
+select (select count(*) from looked), (select count(*) from rested), (select count(*) from woken)
