@@ -1,6 +1,7 @@
 """The C core by itself: its contract, its warnings, its fuzzer, and the choice between the twins."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,20 @@ def test_an_encoder_that_is_short_of_room_says_how_much_it_needs(core):
 @pytest.mark.skipif(not HAS_COMPILER, reason="needs make and a C compiler")
 def test_the_core_compiles_without_a_warning(tmp_path):
     run(tmp_path, "warnings")
+
+
+@pytest.mark.skipif(not HAS_COMPILER or shutil.which("readelf") is None, reason="needs make, a C compiler and readelf")
+def test_the_core_compiles_so_that_a_mistake_in_it_does_little_harm(tmp_path):
+    library = tmp_path / "core.so"
+    run(tmp_path, "extension", f"EXTENSION={library}")
+    found = subprocess.run(
+        ["readelf", "--wide", "--dynamic", "--segments", "--dyn-syms", library], capture_output=True, text=True, check=True
+    )
+
+    assert "BIND_NOW" in found.stdout
+    assert "GNU_RELRO" in found.stdout
+    assert "__stack_chk_fail" in found.stdout
+    assert re.search(r"GNU_STACK .* RW ", found.stdout), "its stack may be executed"
 
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="needs make and a C compiler")
