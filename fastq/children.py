@@ -155,6 +155,8 @@ class Nursery:
         self._board = board
         self._starting = False  # written by the main thread; read by the handler of its signals
         self._interrupted = False  # the other way round; each writes its own before it reads the other's, so one sees it
+        if not config.core_dumps:
+            _leave_no_cores()
         _allow_descriptors(OWN_DESCRIPTORS + DESCRIPTORS_OF_CHILD * 2 * config.process_count)  # twice: others may recycle
         self._context = multiprocess.get_context("forkserver")  # pyright: ignore[reportAttributeAccessIssue] - made at its import
         self._context.set_forkserver_preload(["fastq.nursery"])
@@ -240,6 +242,15 @@ def _allow_descriptors(count: int) -> None:
         with suppress(ValueError, OSError):
             limit = count if hard == resource.RLIM_INFINITY else min(count, hard)
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def _leave_no_cores() -> None:
+    """Have the kernel write no image of a process that crashes: args and the database's password are in it. Children inherit it.
+
+    The soft limit alone: a program that a job starts may have its own again.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
 def _make_sure_of_descriptors(fd: int) -> None:

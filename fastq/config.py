@@ -228,6 +228,9 @@ class Config:
     codec: str = _setting(
         "auto", _word("auto", "c", "python"), "which twin decodes and encodes", "auto: the C core where it was built"
     )
+    core_dumps: bool = _setting(
+        False, _flag(), "let a process that crashes leave an image of its memory", "args and passwords are in it"
+    )
     log_level: str = _setting("info", _word("debug", "info", "warning", "error"), "what is logged", "")
     log_json: bool = _setting(False, _flag(), "log one JSON object a line", "for machines")
 

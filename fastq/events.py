@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("fastq")
 
 MAX_VALUE = 2_000
-"""Characters of one value in a line: a guess at what a person still reads. Subscribers and JSON get all of it."""
+"""Characters of one value in a line: a guess at what a person still reads. JSON gets more of it, subscribers get all."""
 
 SAID_AGAIN = 10.0
 """Seconds until `Seldom` lets the same text through again: a guess at how often a person wants to read that it goes on."""

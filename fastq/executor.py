@@ -147,5 +147,5 @@ def _settled(job: Job[Any], value: object, error: BaseException | None, leaving:
     told, trace = outcome.told(error), outcome.trace_of(error)
     failed = outcome.failed(job, told, trace=trace, cause=error)
     fields = outcome.attempt_of(job, failed)
-    emit("job.failed", level=logging.WARNING, id=job.id, kind=job.kind, **fields, error=told, traceback=outcome.capped(trace))
+    emit("job.failed", level=logging.WARNING, id=job.id, kind=job.kind, **fields, error=told, traceback=trace)
     return failed

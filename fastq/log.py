@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from fastq.config import Config
 
 
+LONGEST = 32_768
+"""Characters of one value in JSON: twice what is kept of an error's text, which is the longest that is meant to be there."""
+
 _SURROGATE = re.compile(r"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)")
 """An escape of JSON: a pair of surrogates, a lone one (which many readers refuse, jq with all that follows), or any other."""
 
@@ -54,13 +57,19 @@ class JsonFormatter(logging.Formatter):
         }
         if isinstance(record.msg, Event):
             head["event"] = record.msg.name
-            head = {**head, **record.msg.fields, **head}  # ours come first, and win
+            fields = {name: _cut(value) for name, value in record.msg.fields.items()}
+            head = {**head, **fields, **head}  # ours come first, and win
         else:
             head |= {"logger": record.name, "message": record.getMessage()}
         if record.exc_info:
             head["traceback"] = self.formatException(record.exc_info)
         line = json.dumps(head, default=str)
         return _SURROGATE.sub(lambda found: r"\ufffd" if found[1] else found[0], line) if r"\ud" in line else line
+
+
+def _cut(value: object) -> object:
+    """Return a value, of a text no more than the log has room for."""
+    return f"{value[:LONGEST]}..." if isinstance(value, str) and len(value) > LONGEST else value
 
 
 class _OurHandler(logging.StreamHandler[TextIO]):

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 MAX_TEXT = 16_384
 """Characters kept of a traceback or message: its first and last half. A guess at what a person reads."""
 
+GAP = 64
+"""Characters of it for the line that stands for what was left out; with it a text is short enough, or it would be cut again."""
+
 MAX_OUTPUT = 262_144
 """Bytes of JSON kept as an output; what is larger belongs into a store of the user's own."""
 
@@ -115,18 +118,18 @@ def unrun(value: object) -> TypeError | None:
 
 
 def trace_of(error: BaseException) -> str:
-    """Return the traceback of an exception of the user's, from its `work` on."""
+    """Return the traceback of an exception of the user's, from its `work` on, as much of it as is kept."""
     frames = _without_ours(error)
     try:
         trace = "".join(traceback.format_exception(type(error), error, frames))
     except BaseException as another:  # noqa: BLE001 - it trips over notes that are no list, a SyntaxError without a line ...
         trace = "".join([*traceback.format_tb(frames), f"(the rest could not be written: {_name_of(another)})"])
-    return trace
+    return capped(trace)
 
 
 def told(error: BaseException) -> str:
-    """Return the name and the text of an exception of the user's, whose `__str__` may raise too."""
-    return f"{_name_of(error)}: {_text_of(error)}"
+    """Return the name and the text of an exception of the user's, whose `__str__` may raise too, or be of any length."""
+    return capped(f"{_name_of(error)}: {_text_of(error)}")
 
 
 def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException | None = None) -> Failed:
@@ -187,8 +190,8 @@ def capped(text: str) -> str:
     text = clean(text)
     if len(text) <= MAX_TEXT:
         return text
-    half = MAX_TEXT // 2
-    return f"{text[:half]}\n... {len(text) - MAX_TEXT} characters left out ...\n{text[-half:]}"
+    half = (MAX_TEXT - GAP) // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
 
 
 def clean(text: str) -> str:

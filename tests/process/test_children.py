@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -148,3 +149,19 @@ def test_twenty_quick_starts_and_stops_lose_no_job_and_leave_no_process(supervis
     assert jobs.execute("select count(*) from fastq.job_archive where attempt <> 1 or crashes > 0") == [(0,)]
     assert last.stop()[0] == 0
     assert jobs.execute("select count(*) from fastq.process") == [(0,)]
+
+
+@pytest.mark.parametrize(("core_dumps", "allowed"), [("off", "0"), ("on", str(2**20))])
+def test_a_process_that_crashes_leaves_its_memory_to_nobody_unless_it_is_told_to(core_dumps, allowed, supervise):
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    if before[1] != resource.RLIM_INFINITY and before[1] < 2**20:
+        pytest.skip("no process may leave a core file here")
+    resource.setrlimit(resource.RLIMIT_CORE, (2**20, before[1]))  # what the supervisor inherits
+    try:
+        supervisor = supervise(procs=1, core_dumps=core_dumps)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+
+    for pid in (supervisor.pid, *supervisor.descendants):
+        [limit] = re.findall(r"^Max core file size +(\S+)", Path(f"/proc/{pid}/limits").read_text(), re.MULTILINE)
+        assert limit == allowed

@@ -186,3 +186,13 @@ def test_a_logger_of_ours_that_the_application_configured_is_left_to_it():
     """)
 
     assert told == "theirs job.failed id=1\n"
+
+
+def test_a_value_takes_so_much_of_the_log_and_no_more():
+    line = logged("""
+        log.set_up(Config(log_json=True))
+        emit("job.failed", level=logging.WARNING, id=1, error="x" * 10_000_000, traceback="y" * 10_000_000)
+    """)
+
+    told = json.loads(line)
+    assert (told["id"], told["error"], told["traceback"]) == (1, "x" * 32_768 + "...", "y" * 32_768 + "...")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, tzinfo
 import msgspec
 import pytest
 
+from fastq import outcome
 from fastq.executor import settle
 from fastq.job import Cancel, Job, JobCancelled, Snooze
 from fastq.outcome import Failed, Output, Release, of_value
@@ -185,3 +186,14 @@ def test_a_reason_is_kept_as_text_so_that_no_outcome_holds_an_exception():
     reason = of_value(Cancel(Bomb()))[0].reason
     assert type(reason) is str
     assert reason
+
+
+def test_an_exception_of_any_length_is_told_in_so_many_characters():
+    error = ValueError("x" * 10_000_000)
+
+    told, trace = outcome.told(error), outcome.trace_of(error)
+    again = outcome.capped(told)
+
+    assert told.startswith("ValueError: xxx")
+    assert max(len(told), len(trace)) <= outcome.MAX_TEXT
+    assert again == told
