@@ -98,6 +98,28 @@ def test_completions_that_the_database_forgot_count_as_failed_attempts_on_the_ne
         assert [event.fields["count"] for event in events if event.name == "jobs.forgotten"] == [3]
 
 
+@pytest.mark.process
+def test_a_supervisor_whose_table_of_jobs_was_filled_from_an_older_copy_runs_them_again(supervise, jobs, tmp_path):
+    supervisor, gate = supervise(), tmp_path / "gate"
+    (first, second) = ids = jobs.add_all("gated", [{"gate": str(gate)}] * 2)
+    (other,) = jobs.add_all("async_nap", [{"seconds": 1.0}])
+    jobs.wait_until_told("start", times=3)
+    jobs.execute("create table public.kept as select * from fastq.job")
+    gate.touch()
+    jobs.wait_until_none_is_left()
+    jobs.execute("truncate fastq.job_archive")
+    jobs.execute(RESTORE)
+    jobs.execute("update fastq.job set cancel_requested = true where id = %s", second)  # what fastq jobs cancel does
+
+    jobs.wait_until_told("end", first, times=2, timeout=20)
+    jobs.wait_until_told("end", other, times=2, timeout=20)
+    jobs.wait_until_none_is_left()
+    assert [jobs.fate(id_).state for id_ in (*ids, other)] == ["completed", "cancelled", "completed"]
+    assert jobs.fate(first).attempt == 2
+    supervisor.wait_until_it_says("jobs.forgotten")
+    assert supervisor.stop()[0] == 0
+
+
 def test_they_are_found_though_no_connection_was_lost(database, connection, often):
     with working(database, database) as (producer, cursor):
         ids = run_and_keep(connection, producer, cursor)
@@ -128,19 +150,6 @@ def test_a_database_that_has_gone_back_is_looked_through_as_far_as_the_process_h
         connection.execute("alter sequence fastq.job_seq restart with 1")
         for at in (*board.FRONTIER, *board.LOW):  # as another process of the host does that is there first
             cursor[at] = 0
-        proxy.sever()
-        wait_for(lambda: states(connection, ids) == {"retryable"}, 3.0, "the jobs to be given back")
-
-
-def test_jobs_are_found_that_were_claimed_ahead_of_the_frontier(database, connection):
-    with Proxy(database) as proxy, working(database, proxy.url) as (producer, cursor):
-        connection.execute("alter table fastq.job alter seq set default null, alter state set default 'waiting'")
-        connection.execute("alter table fastq.job alter waits_for set default 'worker'")
-        cursor[board.WAITING_HINTS] += 1
-        ids = run_and_keep(connection, producer, cursor)
-        assert cursor[board.FRONTIER[0]] == 0
-        connection.execute("delete from fastq.job_archive")
-        connection.execute(RESTORE)
         proxy.sever()
         wait_for(lambda: states(connection, ids) == {"retryable"}, 3.0, "the jobs to be given back")
 
