@@ -100,6 +100,18 @@ def test_a_value_that_cannot_be_kept_is_dropped_and_the_job_is_done(value):
     assert settle(Job.of(None), value, None) is None
 
 
+@pytest.mark.parametrize("text", ["no json", "}", '{"a":1,}', "NaN", '"a\nb"', '"\\ud800"', "[" * 100_000 + "]" * 100_000])
+@pytest.mark.parametrize("hold", [msgspec.Raw, lambda text: {"in it": [msgspec.Raw(text)]}])
+def test_raw_output_that_is_no_json_is_dropped_and_told(hold, text, events):
+    assert settle(Job.of(None), hold(text.encode()), None) is None
+
+    assert [(event.name, "is no JSON value" in event.fields["reason"]) for event in events] == [("output.dropped", True)]
+
+
+def test_raw_output_that_is_json_is_kept_as_it_is():
+    assert settle(Job.of(None), msgspec.Raw(b' {"a": 1e999}'), None) == Output(' {"a": 1e999}')
+
+
 @pytest.mark.parametrize("value", [float("nan"), {"x": [1.0, float("inf")], "none": None}, Measure(float("-inf"))])
 def test_a_number_that_would_be_stored_as_null_is_dropped_and_told(value, events):
     assert settle(Job.of(None), value, None) is None
