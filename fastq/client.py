@@ -123,7 +123,7 @@ class Client:
         The options, those of `enqueue`, hold for each job; `Enqueue(args, priority=2)` among the items is a job with its own.
         """
         call = enqueue.many(items, kind, options, self._settings.max_bytes)
-        return [row[0] for row in self._run(call, conn)] if call else []
+        return [int(row[0]) for row in self._run(call, conn)] if call else []
 
     @overload
     def enqueue_copy(self, items: Iterable[Args | Enqueue], *, conn: Conn | None = None, **options: Unpack[Options]) -> int: ...

@@ -81,7 +81,7 @@ class AsyncClient:
         The options, those of `enqueue`, hold for each job; `Enqueue(args, priority=2)` among the items is a job with its own.
         """
         call = enqueue.many(items, kind, options, self._settings.max_bytes)
-        return [row[0] for row in await self._run(call, conn)] if call else []
+        return [int(row[0]) for row in await self._run(call, conn)] if call else []
 
     @overload
     async def enqueue_copy(

@@ -38,7 +38,7 @@ from psycopg import errors as pg_errors
 from psycopg import pq
 from psycopg.rows import tuple_row
 
-from fastq import hints
+from fastq import hints, moments
 from fastq.errors import DatabaseUnavailable, LeaseError
 from fastq.pins import OPERATORS_SETTINGS, PINNED_SETTINGS
 from fastq.qualified import qualified as qualified_text
@@ -234,6 +234,7 @@ def connect(
     if refusal := refused_encoding(raw.info):
         raw.close()
         raise refusal
+    moments.read_all(raw)
     if writes_odd_dates(raw.info):
         raw.execute(ISO_DATES)
     made = Connection(raw, schema, prepare=prepare, timeout=timeout, qualify=qualify or not pinned)

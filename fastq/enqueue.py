@@ -17,9 +17,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, check_tags, kind_of
+from fastq.args_faults import show
 from fastq.args_json import ArgsCodec
 from fastq.errors import ArgsError, OptionError, UnknownKind
-from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_DELAY, Tags
+from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, EARLIEST, LATEST, MAX_DELAY, Tags
 
 A = TypeVar("A")
 
@@ -279,7 +280,7 @@ def copied_at(options: Options) -> tuple[float | None, datetime | None]:
 
 def time_of(microseconds: int) -> datetime:
     """Return the time that is so far from 1970: what a session of somebody else's can tell, whatever its DateStyle."""
-    return EPOCH + timedelta(microseconds=microseconds)
+    return EPOCH + timedelta(microseconds=int(microseconds))
 
 
 def terms_of(kind: Kind[Any], options: Options, own: Options | None = None) -> Terms:
@@ -306,11 +307,13 @@ def when(delay: object, at: object) -> tuple[float | None, datetime | None]:
         raise OptionError(f"expected a delay or a time, got both: delay={delay!r}, at={at!r}")
     if at is not None and (not isinstance(at, datetime) or at.utcoffset() is None):
         raise OptionError(f"at {at!r}: expected a datetime with a time zone, such as datetime.now(UTC) + timedelta(hours=1)")
+    if at is not None and not EARLIEST <= at <= LATEST:
+        raise OptionError(f"at {at!r}: expected a time from {EARLIEST.date()} to {LATEST.date()}: others cannot be read back")
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
     if seconds is not None and not (
         isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= MAX_DELAY
     ):
-        raise OptionError(f"delay {delay!r}: expected seconds from 0 to {MAX_DELAY:.0f}, or a timedelta")
+        raise OptionError(f"delay {show(delay)}: expected seconds from 0 to {MAX_DELAY:.0f}, or a timedelta")
     return (float(seconds) if seconds else None), at
 
 

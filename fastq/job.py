@@ -30,6 +30,9 @@ QUEUE_RULE = "1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-
 DEFAULT_PRIORITY = 1  # first of four: what is less urgent says so itself
 TICK_TAG = "tick:"  # of a periodic job: its tick in ISO 8601, put there by sql/periodic_enqueue.sql
 MAX_DELAY = 100 * 365 * 86_400.0  # seconds: a guess that catches milliseconds and timestamps given for seconds
+EARLIEST, LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+"""The first and the last times that Python can say in every time zone: a day from the ends of what it can say at all."""
+
 DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks
 
 

@@ -27,6 +27,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
+from fastq import moments
 from fastq.config import POOLER_ADVICE, migrate_command
 from fastq.db import (
     CONNECT_TIMEOUT,
@@ -145,6 +146,7 @@ class _Stock(Generic[C]):
 
     def ready(self, connection: C) -> C:
         """Take a new connection into use."""
+        moments.read_all(connection)
         connection.seconds = self.seconds
         self.reached, self.failure = True, None
         return connection

@@ -19,8 +19,8 @@ LAYERS = (
     "errors config environment masked job retry retention",
     (
         "codec _codec_py _codec_c args args_json args_equal args_faults schedule periodic worker worker_faults board claimed "
-        "lane outcome db hints pins urls statements qualified events log stdout enqueue wake_limiter pool adapters conn forks "
-        "django_jobs"
+        "lane outcome db moments hints pins urls statements qualified events log stdout enqueue wake_limiter pool adapters conn "
+        "forks django_jobs"
     ),
     (
         "client client_async producer feed portion waiting resting oddities unanswered held away forgotten hand_back "
@@ -37,7 +37,7 @@ UPWARD = {("worker", "singleton")}
 """Imports that go up, for types alone: a registry's decorator says what the functions are given that it takes."""
 
 DOORS = {  # what is imported -> who may
-    "psycopg": {"db", "pool", "urls"},
+    "psycopg": {"db", "pool", "urls", "moments"},
     "fastq._fastq": {"_codec_c"},
     "signal": {"supervisor", "process", "nursery", "forks", "cli"},
     "multiprocess": {"children"},

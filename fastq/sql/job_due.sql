@@ -31,7 +31,7 @@ with recursive every (queue) as (
     from ours
     cross join lateral (
         select scheduled_at from fastq.job
-        where job.queue = ours.queue and scheduled_at > statement_timestamp()
+        where job.queue = ours.queue and scheduled_at > statement_timestamp() and scheduled_at < 'infinity'  -- which is no seconds away
         order by scheduled_at
         limit 1
     ) as next

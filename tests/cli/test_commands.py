@@ -114,6 +114,17 @@ def test_enqueue_refuses_an_option_that_is_not_allowed_and_stores_nothing(on_dat
     assert execute(database, "select count(*) from fastq.job") == [(0,)]
 
 
+@pytest.mark.parametrize("at", ["infinity", "-infinity", "0044-03-15 BC", "20000-01-01"])
+def test_jobs_are_listed_and_shown_whatever_times_they_have(at, on_database, database):
+    execute(
+        database, "insert into fastq.job (kind, args, state, seq, scheduled_at) values ('note', '{}', 'scheduled', null, %s)", at
+    )
+
+    assert "scheduled" in on_database("jobs", "list")
+    assert "scheduled" in on_database("jobs", "show", 1)
+    assert json.loads(on_database("jobs", "list", "--json"))[0]["scheduled_at"][:4] in ("0001", "9999")
+
+
 def test_jobs_are_listed_for_people_and_for_scripts(on_database):
     for number in range(3):
         on_database("enqueue", "note", json.dumps({"text": str(number)}), "--tag", f"t{number}")

@@ -391,6 +391,16 @@ def test_a_single_row_that_takes_too_long_is_told_of_though_many_were_refused_be
     site.connection.close()
 
 
+@pytest.mark.parametrize("far", ["infinity", "290000-01-01"])
+def test_a_job_for_a_time_that_never_comes_ends_no_look(far, site, connection):
+    add_waiting(connection, at=far)
+    assert Promote().run(site) == IDLE
+
+    due = add_waiting(connection, at="-infinity") + add_waiting(connection)
+    assert run_out(Promote(), site) == 2
+    assert states(connection, due) == ["available"] * 2
+
+
 def test_an_error_that_is_no_rows_ends_the_run(site, connection):
     add_waiting(connection, 3)
     connection.execute("alter table fastq.job rename to elsewhere")

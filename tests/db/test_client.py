@@ -8,16 +8,19 @@ import threading
 import time
 import tracemalloc
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TypedDict
+from zoneinfo import ZoneInfo
 
 import psycopg
 import pydantic
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
-from fastq import Args, Client, Config, Enqueue, Kind, pool
+from fastq import Args, Client, Config, Enqueue, Kind, admin, pool
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError, UnknownKind
+from fastq.job import EARLIEST, LATEST
 from tests.helpers import Stopwatch, drop_database, execute, url_of, wait_for
 
 NASTY = 'back\\slash "quote" {brace} \\N NULL , $1 %s é 🦉 \n\t\r \x1f'
@@ -226,6 +229,56 @@ def test_a_job_for_a_time_that_has_passed_is_available(enqueue, client, database
     assert listener.heard() == ["default"]
 
 
+FAR = [
+    "infinity",
+    "-infinity",
+    "10000-01-01",
+    "9999-12-31 23:59:59.9+00",
+    "0001-01-01 00:00+00",
+    "0044-03-15 BC",
+    "4713-01-01 BC",
+]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "America/Adak"])
+def test_a_job_is_read_whatever_times_it_has(zone, client, database):
+    for at in FAR:
+        insert = "insert into fastq.job (kind, args, state, seq, scheduled_at) values ('sort', '{}', 'scheduled', null, %s)"
+        execute(database, insert, at)
+    execute(database, f"alter database {conninfo_to_dict(database)['dbname']} set timezone to '{zone}'")
+    ids = [job_id for (job_id,) in execute(database, "select id from fastq.job order by id")]
+
+    told = [client.get(job_id).scheduled_at for job_id in ids]
+
+    assert told == [LATEST, EARLIEST, LATEST, LATEST, EARLIEST, EARLIEST, EARLIEST]
+    assert [at.astimezone(ZoneInfo("Pacific/Kiritimati")).year for at in told[:2]] == [9999, 1]
+    connection = admin.connect(Config(database_url=database), database)
+    assert [job.scheduled_at for job in admin.list_jobs(connection).jobs] == told[::-1]
+    connection.close()
+
+
+@ways
+def test_the_first_and_the_last_time_that_may_be_given_come_back(enqueue, client, database):
+    enqueue(client, SortArgs([]), at=LATEST)
+    [job] = jobs(database)
+
+    assert client.get(job["id"]).scheduled_at == LATEST
+    enqueue(client, SortArgs([]), at=EARLIEST)
+
+
+def test_the_ids_are_numbers_whatever_the_callers_connection_makes_of_them(client, database):
+    class AsText(psycopg.adapt.Loader):
+        def load(self, data):
+            return bytes(data).decode()
+
+    with psycopg.connect(database) as connection:
+        connection.adapters.register_loader("int8", AsText)
+        ids = [client.enqueue(SortArgs([]), conn=connection), *client.enqueue_many([SortArgs([])] * 2, conn=connection)]
+        assert client.enqueue_copy([SortArgs([])], conn=connection, delay=60) == 1
+
+    assert ids == [1, 2, 3]
+
+
 @ways
 def test_no_delay_is_now(enqueue, client, database):
     enqueue(client, SortArgs([]), delay=0)
@@ -250,6 +303,12 @@ def test_no_delay_is_now(enqueue, client, database):
         ({"delay": float("nan")}, "delay nan"),
         ({"delay": "60"}, "delay '60'"),
         ({"at": datetime(2030, 1, 1)}, "expected a datetime with a time zone"),  # noqa: DTZ001 - the very fault
+        ({"delay": 10**5000}, "delay a number of 16610 bits: expected seconds from 0"),
+        ({"delay": timedelta.max}, "delay datetime.timedelta"),
+        ({"at": datetime.min.replace(tzinfo=UTC)}, "expected a time from 0001-01-02 to 9999-12-30"),
+        ({"at": datetime.max.replace(tzinfo=UTC)}, "expected a time from 0001-01-02 to 9999-12-30"),
+        ({"at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-14)))}, "cannot be read back"),
+        ({"at": datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))}, "cannot be read back"),
         ({"delay": 1, "at": datetime.now(UTC)}, "expected a delay or a time, got both"),
         (
             {"delays": 60, "bogus": 1},
