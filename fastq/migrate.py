@@ -197,11 +197,11 @@ def _apply(connection: Connection, migration: Migration) -> bool:
 def _preamble(schema: str) -> list[str]:
     """Return what each migration's transaction begins with."""
     return [
+        "set local search_path = pg_catalog",  # first: nobody else's function is to be found by what follows
         f"set local lock_timeout = '{LOCK_TIMEOUT}'",
         "set local statement_timeout = 0",  # a limit meant for people must not cut a migration off; nor this, since Postgres 17:
         "select set_config(name, '0', true) from pg_catalog.pg_settings where name = 'transaction_timeout'",
         "set local standard_conforming_strings = on",  # else a backslash in our patterns is an escape
-        "set local search_path = pg_catalog",
         "set local client_min_messages = warning",
         f"select pg_advisory_xact_lock({db.lock_key('migrate', schema)})",
     ]

@@ -71,6 +71,7 @@ begin
             end loop;
         end loop;
     end loop;
+    execute format('create function public.set_config(text, text, boolean) returns text language plpgsql as %L', body);
 end $$
 """
 """An operator answers with a boolean, and a function with what Postgres' own of that name does, if that is one type."""
@@ -115,6 +116,14 @@ def victim(trap):
     assert not called(trap), "what a stranger planted was run by the victim"
 
 
+@pytest.fixture
+def credulous(victim):
+    """Give the same, where a role's search path names pg_catalog last: the stranger need not even find what fits better."""
+    with psycopg.connect(victim, autocommit=True) as connection:
+        connection.execute(f'alter database "{connection.info.dbname}" set search_path = public, pg_catalog')
+    return victim
+
+
 def called(url):
     return execute(url, "select is_called from public.calls") == [(True,)]
 
@@ -152,26 +161,26 @@ def test_what_was_planted_is_found_by_a_statement_that_is_not_qualified(name, tr
     assert called(trap)
 
 
-def test_a_client_runs_nothing_of_a_strangers(victim):
-    with Client(victim) as client:
+def test_a_client_runs_nothing_of_a_strangers(credulous):
+    with Client(credulous) as client:
         use(client)
         assert client.get(1).kind == "sort"
 
     async def again():
-        async with AsyncClient(victim) as client:
+        async with AsyncClient(credulous) as client:
             await use_async(client)
             assert (await client.get(1)).kind == "sort"
 
     asyncio.run(again())
 
 
-def test_nothing_of_a_strangers_runs_on_a_connection_of_psycopgs(victim):
-    with Client(victim) as client, psycopg.connect(victim) as connection:
+def test_nothing_of_a_strangers_runs_on_a_connection_of_psycopgs(credulous):
+    with Client(credulous) as client, psycopg.connect(credulous) as connection:
         use(client, connection)
 
     async def again():
-        async with await psycopg.AsyncConnection.connect(victim) as connection:
-            await use_async(AsyncClient(victim), connection)
+        async with await psycopg.AsyncConnection.connect(credulous) as connection:
+            await use_async(AsyncClient(credulous), connection)
 
     asyncio.run(again())
 
@@ -208,11 +217,11 @@ def test_nothing_of_a_strangers_runs_on_a_connection_of_asyncpgs(victim):
 
 
 @pytest.mark.parametrize("poll_only", [False, True])
-def test_an_operator_runs_nothing_of_a_strangers(poll_only, victim):
-    with Client(victim) as client:
+def test_an_operator_runs_nothing_of_a_strangers(poll_only, credulous):
+    with Client(credulous) as client:
         jobs = client.enqueue_many([SortArgs(["a"]), SortArgs(["b"]), Enqueue(SortArgs(["c"]), delay=60)])
-    operator = admin.connect(Config(poll_only=poll_only), victim)
-    lead = Lease("report", url=victim)
+    operator = admin.connect(Config(poll_only=poll_only), credulous)
+    lead = Lease("report", url=credulous)
     assert lead.try_acquire()
 
     admin.list_jobs(operator, states=[], kind="sort", queue="default", tag="plain")
@@ -240,24 +249,24 @@ def test_an_operator_runs_nothing_of_a_strangers(poll_only, victim):
     operator.close()
 
 
-def test_a_lease_and_a_singletons_guard_run_nothing_of_a_strangers(victim):
-    with psycopg.connect(victim, autocommit=True) as connection:
+def test_a_lease_and_a_singletons_guard_run_nothing_of_a_strangers(credulous):
+    with psycopg.connect(credulous, autocommit=True) as connection:
         lease = Lease("report", conn=connection, ttl=60.0)
         assert lease.try_acquire()
         assert lease.renew()
-        own = Session(Config(poll_only=True), victim)
+        own = Session(Config(poll_only=True), credulous)
         singleton = Singleton("report", Fence(*lease.fence), Notice(Trust(boottime() + 60.0)), own)
         assert [singleton.once("a"), singleton.once("a", connection), singleton.once("b", connection)] == [True, False, True]
         assert lease.release()
         own.close()
 
 
-def test_whoever_migrates_and_makes_partitions_runs_nothing_of_a_strangers(victim):
-    migrate(victim, "elsewhere")
-    connection = session(victim, pinned=False, prepare=False)
+def test_whoever_migrates_and_makes_partitions_runs_nothing_of_a_strangers(credulous):
+    migrate(credulous, "elsewhere")
+    connection = session(credulous, pinned=False, prepare=False)
 
     assert partitions.ensure_partitions(connection, 2)
-    execute(victim, "insert into fastq.job_archive_default select from fastq.job_archive")
+    execute(credulous, "insert into fastq.job_archive_default select from fastq.job_archive")
     assert partitions.pages_aside(connection) is None
     assert partitions.drop_old_partitions(connection, -2)
     connection.close()
