@@ -193,9 +193,10 @@ class Registrar:
         return connection.run_within(min(self._left(), self._config.statement_timeout), name, *params)
 
     def _take_numbers(self, connection: Connection) -> None:
-        used = True
-        while used:
+        while True:
             ((first, used),) = self._ask(connection, "process_take_numbers")
+            if not used:
+                break
         with self._lock:
             self._numbers.extend(range(first, first + NUMBERS))
 
