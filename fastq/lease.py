@@ -314,7 +314,7 @@ class Lease:
             yield self._connection
         except (db.Error, DatabaseUnavailable) as error:
             if self._owned:
-                emit("lease.connection_lost", level=logging.WARNING, lease=self.name, error=type(error).__name__)
+                emit("lease.connection_dropped", level=logging.WARNING, lease=self.name, error=type(error).__name__)
                 self._drop()
             raise DatabaseUnavailable(f"the lease '{self.name}': {db.first_line(error)}") from error
 

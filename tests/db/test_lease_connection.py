@@ -26,7 +26,7 @@ def test_an_own_connection_that_failed_is_replaced_with_a_warning_that_tells_no_
         mine.renew()
     assert mine.renew()
 
-    (warning,) = [event for event in events if event.name == "lease.connection_lost"]
+    (warning,) = [event for event in events if event.name == "lease.connection_dropped"]
     assert warning.fields["lease"] == "report"
     assert warning.fields["error"] in {"AdminShutdown", "OperationalError"}
     assert set(warning.fields) == {"lease", "error"}, "no url"
@@ -56,7 +56,7 @@ def test_a_connection_that_was_handed_in_is_neither_closed_nor_replaced(database
                 act()
 
     assert execute(database, "select count(*) from pg_stat_activity where application_name = 'fastq lease'") == [(0,)]
-    assert not [event for event in events if event.name == "lease.connection_lost"]
+    assert not [event for event in events if event.name == "lease.connection_dropped"]
 
 
 @pytest.mark.lease("L27")
