@@ -3,7 +3,7 @@
 A round looks at each queue: is there room, and can a look at the database find something? Then it takes the queue's turn,
 claims, decodes and fills the inbox. Between rounds it sleeps on a pipe, into which write: the supervisor (a notification
 came), the executors (the inbox runs low, or ran dry while there was more to claim), the completer (a batch was written while
-the producer waited for room in the ring) and whoever stops the process.
+the producer waited for room) and whoever stops the process. docs/adr/0014 has every sleep, and who ends it.
 
 How much to claim: enough for the executors that rest, and as much again as they will start within FASTQ_PREFETCH seconds
 at the pace of the last rounds. So slow jobs are not hoarded by one process while another idles, and fast ones come by
@@ -22,6 +22,7 @@ import select
 import threading
 import time
 from array import array
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastq import board, db
@@ -91,6 +92,8 @@ class Producer:
         self._wake_read, self._wake_write = around.seat.wake_read, around.seat.wake_write
         os.set_blocking(self._wake_write, False)
         os.set_blocking(self._wake_read, False)
+        self._poller = select.poll()
+        self._poller.register(self._wake_read, select.POLLIN)
         self._workers = workers
         self._desk = around.desk
         self._feeds = around.feeds
@@ -116,17 +119,18 @@ class Producer:
             return  # the pipe is full of wake-ups
 
     def _run(self) -> None:
-        poller = select.poll()
-        poller.register(self._wake_read, select.POLLIN)
         while not self.stopping:
             timeout = self._round()
-            if timeout > 0 and poller.poll(timeout * 1000):
-                try:
-                    os.read(self._wake_read, 65_536)
-                except BlockingIOError:
-                    continue
+            if timeout > 0:
+                self._sleep(timeout)
         if self.connection is not None:
             self.connection.close()
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep until somebody calls, at most so long."""
+        if self._poller.poll(seconds * 1000):
+            with suppress(BlockingIOError):
+                os.read(self._wake_read, 65_536)
 
     def _round(self) -> float:
         """Look at each queue once; return the seconds to sleep."""
@@ -318,8 +322,10 @@ class Producer:
             for feed in self._feeds:
                 feed.cursor.distrust()
         pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
-        time.sleep(pause)
-        return 0.001
+        until = time.monotonic() + pause
+        while not self.stopping and (left := until - time.monotonic()) > 0:
+            self._sleep(left)  # who calls gets a look at everything after the pause; only the end of the process cuts it short
+        return 0.0
 
 
 def _ids(jobs: list[Job[Any]]) -> array[int]:

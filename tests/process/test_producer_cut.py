@@ -2,16 +2,20 @@
 
 import os
 import signal
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from fastq import board, db
+from fastq import producer as producers
 from tests.db.jobs import add
 from tests.helpers import wait_for
 from tests.process.threads import JOBS, OPEN, TOLD, working
 from tests.proxy import Proxy
+
+NOWHERE = "postgresql://127.0.0.1:1/nowhere"
 
 
 @pytest.fixture(autouse=True)
@@ -119,3 +123,12 @@ def connection(database):
     opened = db.connect(database, role="test")
     yield opened
     opened.close()
+
+
+def test_a_producer_that_waits_for_its_database_ends_when_it_is_told_to(database, monkeypatch, events):
+    monkeypatch.setattr(producers, "FIRST_PAUSE", 60.0)
+    with working(database, NOWHERE):
+        wait_for(lambda: [event for event in events if event.name == "producer.waits"], 10.0, "the pause")
+        began = time.monotonic()
+
+    assert time.monotonic() - began < 30.0
