@@ -37,8 +37,10 @@ class Claimed:
         "args",
         "attempts",
         "claim",
+        "counted",
         "full",
         "ids",
+        "left",
         "max_attempts",
         "priorities",
         "queue",
@@ -50,7 +52,7 @@ class Claimed:
         self.queue = queue
         self.claim = claim
         self.full = False  # written by the cursor: it was bounded, and there may be more
-        ids, seqs, counts, created, kinds, args, tags = row or [None] * 7
+        ids, seqs, counts, created, kinds, args, tags, *large = row or [None] * 8
         self.ids = integers(ids)
         self.seqs = integers(seqs)
         shorts = array("h", counts or b"")  # four of them a job: nothing, attempt, max_attempts, priority
@@ -61,6 +63,9 @@ class Claimed:
         self._kinds = kinds or b""
         self.args = args or b""
         self.tags_by_id: dict[str, list[str]] = msgspec.json.decode(tags) if tags else {}
+        counted, *where = map(int, (large[0] or b"0").split()) if large else (None,)
+        self.counted = counted  # bytes of those args that are large, 0: none are; None: the statement did not count
+        self.left = (where[0], where[1]) if where else None  # priority and seq of the first job that was left for its args
         if len(self.ids) > 1 and not self._ordered():
             self._sort()
 
@@ -69,9 +74,13 @@ class Claimed:
         return len(self.ids)
 
     def last_seqs(self) -> dict[int, int]:
-        """Return the highest seq by priority."""
+        """Return the highest seq by priority, or that before the first job that was left: from there on claims look again."""
         if not self.ids:
             return {}
+        if self.left is not None:
+            priority, seq = self.left
+            above = [row for row in zip(self.priorities, self.seqs, strict=True) if row[0] < priority]
+            return {**dict(above), priority: seq - 1}
         if self.priorities[0] == self.priorities[-1]:  # sorted by priority: then they are all the same
             return {self.priorities[0]: self.seqs[-1]}
         return dict(zip(self.priorities, self.seqs, strict=True))  # sorted by seq within each: the last one stays

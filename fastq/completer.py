@@ -27,13 +27,14 @@ from fastq import db, hints, outcome
 from fastq.codec import encode_bools, encode_floats, encode_ids, encode_texts
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit, tell_ended
-from fastq.job import Cancel, Job, Snooze
-from fastq.outcome import Failed, Output, Release
+from fastq.job import Cancel, Job
+from fastq.outcome import Failed, Output
 
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Callable
 
+    from fastq.budget import Budget
     from fastq.config import Config
     from fastq.db import Connection
     from fastq.lane import Outbox
@@ -72,6 +73,7 @@ class Completer:
         self.stopping = False  # written by the main thread: end when the outbox is empty
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
         self._ending = threading.Event()
+        self.budget: Budget | None = None  # set by the producer
         self.unwritten = 0  # completions that could not be written
         self.batch: list[Job[Any]] = []  # under way; this and `aside` are read by the producer's thread (held.py)
         self.aside: list[Job[Any]] = []  # whose rows were locked
@@ -120,6 +122,8 @@ class Completer:
         if seen is not None:
             seen.extend(jobs)
         self.batch = []  # before it counts: what is seen here has not been counted
+        if self.budget is not None:
+            self.budget.ended(jobs, self.aside)
         self.completed += done
         self._on_completed(done)
         # The producer sets this and then looks at `completed`, here it is the other way round: one sees the other.
@@ -275,7 +279,7 @@ class Completer:
 
     def _give_back(self, jobs: list[Job[Any]]) -> None:
         jobs.sort(key=_id)
-        delays = [_delay_of(job.outcome) for job in jobs]
+        delays = [outcome.delay_of(job.outcome) for job in jobs]
         charged = [type(job.outcome) is Failed for job in jobs]
         errors = [_error_of(job.outcome) for job in jobs]
         columns = encode_floats(delays), encode_bools(charged), encode_texts(errors)
@@ -305,12 +309,6 @@ class Completer:
 
 def _id(job: Job[Any]) -> int:
     return job.id
-
-
-def _delay_of(result: object) -> float:
-    if isinstance(result, Snooze):
-        return result.seconds
-    return (result.delay or 0.0) if isinstance(result, Failed | Release) else 0.0
 
 
 def _told(result: object) -> str:

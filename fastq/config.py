@@ -159,8 +159,8 @@ class Config:
     prefetch_bytes: int = _setting(
         33_554_432,
         _whole(65_536, 1_073_741_824),
-        "the most bytes of args in one claim, by the last claim's mean",
-        "memory stays flat when args are large",
+        "the most bytes of args, as JSON, that a process holds, from their claim until their outcome is written",
+        "small beside what a process takes anyway; 128 jobs of the largest args that enqueue accepts",
     )
     archive: bool = _setting(True, _flag(), "keep a row of each completed job", "history is what people look for first")
     archive_days: int = _setting(7, _whole(1, 3_650), "days to keep finished jobs", "long enough to look into last weekend")

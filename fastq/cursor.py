@@ -7,9 +7,9 @@ A claimed row stays in the index until it is deleted, so a scan from the left ed
 lately (and, while a forgotten transaction pins xmin, over everything that ran since). Instead:
 
     frontier   the last seq claimed, per priority. While there is backlog, claims go on from here.
-    low        nothing available lies at or below it. The re-scan walks from here to the frontier, a batch a time, whenever
-               the frontier finds too little, on a wake-up, and at least once a second: a transaction may take its seq early
-               and commit late, behind the frontier.
+    low        nothing available lies at or below it. The re-scan walks from here to the frontier (rescan.py), whenever the
+               frontier finds too little, on a wake-up, and at least once a second: a transaction may take its seq early and
+               commit late, behind the frontier.
     mark       a frontier of a while ago, to which `low` moves up once nothing can appear below it any more: see low_water.py.
 
 While there is backlog, the turn is short: whoever has it takes the next part, as many numbers as he wants jobs, moves the
@@ -17,11 +17,6 @@ frontier to its end and lets the next one in; the claims of the parts run side b
 (but where one that was stretched did not fit: then the frontier goes back, into parts that others may have taken since).
 A part never reaches beyond the highest number given out, so nothing that is still to come can fall behind the frontier; what
 within it is not committed yet is a late commit like any other. Where the numbers are thin the parts are stretched.
-
-A part of the first priority that no stretching has made longer than the claim may be is nearly always ours alone, so its rows are
-found and changed in one step, without locking them first, which takes a fifth less of the database (docs/adr/0012). Where
-somebody else does touch them, another host or a transaction that was forgotten, the statement gives up after 20 ms at a row, the
-part is claimed row lock by row lock, and so are all parts for a while. Where several hosts work a queue that is nearly always.
 
 Released jobs get a new seq and so lie ahead. The numbers themselves can go back: a restore, a failover to a standby that
 lagged, a schema made anew. New jobs then lie behind low. So the sequence is looked at now and then, and after each lost
@@ -34,22 +29,20 @@ It deliberately does not know why a claim is made, or what becomes of the jobs.
 from __future__ import annotations
 
 import logging
-import struct
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from fastq import board, db
-from fastq.claimed import Claimed
-from fastq.codec import encode_ids
+from fastq import board
+from fastq.claims import Part, Tried
 from fastq.events import emit
-from fastq.low_water import LowWater
+from fastq.rescan import LONGEST_PASS, RESCAN_REST, SWEEP_INTERVAL, Rescan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from fastq.board import Board
+    from fastq.claimed import Claimed
     from fastq.db import Connection
-    from fastq.portion import Bound
 
 RESCAN_INTERVAL = 1.0
 """Seconds between re-scans while the frontier finds enough: twice this bounds how late a late commit can be then."""
@@ -58,75 +51,31 @@ TURN_WAIT, TURN_WAIT_AGAIN = 0.25, 0.02
 """Seconds to wait for the turn, and once more after that was in vain: a claim in it takes 1 to 5 ms. Its holder may be stopped,
 or a job may hold its interpreter, and a claim without the turn is still right."""
 
-RESCAN_REST = 20
-"""A pass of the re-scan is followed by this many times its own length without one: a transaction that enqueued and was then
-forgotten holds the low-water mark, the passes grow, and they may not eat the claims' time."""
-
 SHORT_PASS, FEW = 0.005, 100
 """Seconds of a pass up to which the claim itself makes the next one, which saves a round trip before jobs are handed out; and
 jobs up to which such a claim tells how long a pass takes. The first covers a round trip to a database not so near; guesses."""
-
-LONGEST_PASS = 0.25
-"""Seconds of a pass that count for its rest, which is 5 s then: what took longer was hardly the walk. A commit waited for a
-standby, or we for an interpreter that a job held."""
-
-SWEEP_INTERVAL = 300.0
-"""Seconds between looks from zero. A guess: it is for what must not happen, and costs one walk over the index."""
 
 CHECK_INTERVAL = 20.0
 """Seconds between looks at the sequence: an idle host asks hardly more for it, and a lost connection calls for one at once. For
 so long a new trigger before inserts goes unnoticed, and what it holds up is left to the sweep."""
 
-CAREFUL = 30.0
-"""Seconds in which this queue's parts are claimed with row locks after one met somebody else. Such a part takes some five times
-as long as another (docs/adr/0012), a tenth of a second: once in so long, half a hundredth of a process's claims."""
-
 END = (2**62,) * board.PRIORITIES
 """Above every seq, by priority."""
-
-_CLAIM_PARAMS = struct.Struct(">q")
 
 
 MAX_STRETCH = 1_024
 """Numbers per wanted job in a part, at most: thinner than that, a claim from the frontier finds them as quickly."""
 
 
-class Part(NamedTuple):
-    """A range of seqs to claim from: all of higher priorities, `upto` in the lane with the backlog, nothing below."""
-
-    lane: int
-    after: list[int]
-    upto: list[int]
-
-
-class Tried(NamedTuple):
-    """A claim that was sent: from where, with the words that say so (none: a part), to where, and how many."""
-
-    after: list[int]
-    positions: range | None
-    upto: list[int]
-    limit: int
-
-
-class Cursor(LowWater):
+class Cursor(Rescan):
     """The cursor of one queue on this host. `due`, `wait`, `distrust` and `claim_part` need no turn, the others have it."""
 
     def __init__(self, board_: Board, queue: int, name: str, poll_interval: float) -> None:
         super().__init__(name, board_.cursor(queue))
         self._waited_in_vain = False  # for the turn, the last time
-        self.bound: Bound | None = None  # of the next claims; the producer's
-        self.tried: Tried | None = None  # the claim that has no good answer yet
-        self._careful_until = 0.0  # monotonic seconds: parts may not be ours alone
         self._board = board_
         self._queue = queue
         self._poll_ns = int(poll_interval * 1e9)
-
-    def prepare(self, connection: Connection) -> None:
-        """Have a new session read the catalogue and plan the claims, by some that find nothing: the first job waits less."""
-        nothing = self._packed(*[0] * (2 * board.PRIORITIES + 2))
-        connection.run_blobs("job_claim", nothing)
-        connection.run_blobs("job_claim_bounded", [*nothing, _CLAIM_PARAMS.pack(0), encode_ids([])])
-        connection.run_blobs("job_claim_part", self._packed(0, 0, 0))
 
     @property
     def backlog(self) -> bool:
@@ -229,7 +178,7 @@ class Cursor(LowWater):
                 self.end_turn()  # had there been no turn to be had, the re-scan finds what was left
         elif len(claimed) < limit // 4:
             words[board.STRETCH] = min(max(1, words[board.STRETCH]) * 2, MAX_STRETCH)
-            self._careful_until = time.monotonic() + CAREFUL  # as where another host has been there before us
+            self._be_careful()  # as where another host has been there before us
         return claimed
 
     def lowest(self) -> int:
@@ -260,7 +209,7 @@ class Cursor(LowWater):
     def _at_once(self, now: int) -> bool:
         """Tell whether one claim from the low-water mark on costs hardly more than one from the frontier and a short pass."""
         words = self._words
-        quiet = not words[board.BACKLOG] and not words[board.RESCANNING] and self.bound is None
+        quiet = not words[board.BACKLOG] and not words[board.RESCANNING] and not self.bound.aside
         due = now - words[board.SWEPT_AT] < SWEEP_INTERVAL * 1e9 and self._rescan_due(now, 0.0)
         return quiet and due and words[board.RESCAN_TOOK] < SHORT_PASS * 1e9
 
@@ -277,102 +226,11 @@ class Cursor(LowWater):
                 words[board.RESCAN_TOOK] = min(words[board.RESCANNED_AT] - began, int(LONGEST_PASS * 1e9))
         return claimed
 
-    def _claim(self, connection: Connection, claim: int, after: range, upto: Iterable[int], limit: int) -> Claimed:
-        """Run the claim from one of the cursor's positions and move that position and the frontier."""
-        words = self._words
-        claimed = self._run(connection, claim, Tried([words[at] for at in after], after, list(upto), limit))
-        for priority, seq in claimed.last_seqs().items():
-            for positions in (after, board.FRONTIER):
-                at = positions[priority - 1]
-                words[at] = max(words[at], seq)
-        return claimed
-
-    def first(self, connection: Connection, tried: Tried) -> tuple[Any, ...] | None:
-        """Return id, kind, priority and seq of the job that a claim like the one tried would take first."""
-        rows = connection.run("job_first", self.name, *tried.after, *tried.upto, self.bound.aside if self.bound else [])
-        return rows[0] if rows else None
-
     def pass_by(self, tried: Tried, priority: int, seq: int) -> None:
         """Go on behind a job that cannot be claimed; the re-scan comes by again."""
         for positions in (tried.positions or board.FRONTIER, board.FRONTIER):
             at = positions[priority - 1]
             self._words[at] = max(self._words[at], seq)
-
-    def _run_part(self, connection: Connection, claim: int, part: Part, limit: int) -> Claimed:
-        """Claim a part in one step where it seems to be ours alone, else as any other claim."""
-        tried = self.tried = Tried(part.after, None, part.upto, limit)
-        after, upto = part.after[0], part.upto[0]
-        alone = part.lane == 0 and upto - after <= limit and self.bound is None
-        if not alone or time.monotonic() < self._careful_until:
-            return self._run(connection, claim, tried)
-        try:
-            _, row = connection.run_blobs("job_claim_part", self._packed(claim, after, upto))
-        except db.Error as error:
-            if not db.taken_by_others(error):
-                raise
-            self._careful_until = time.monotonic() + CAREFUL
-            return self._run(connection, claim, tried)
-        claimed = Claimed(self.name, claim, row)
-        claimed.full, self.tried = len(claimed) >= limit, None
-        return claimed
-
-    def _run(self, connection: Connection, claim: int, tried: Tried) -> Claimed:
-        self.tried, bound = tried, self.bound
-        packed = self._packed(claim, *tried.after, tried.limit, *tried.upto)
-        if bound is None:
-            _, row = connection.run_blobs("job_claim", packed)
-        else:
-            packed += [_CLAIM_PARAMS.pack(bound.bytes), encode_ids(bound.aside)]
-            _, row = connection.run_blobs("job_claim_bounded", packed)
-        claimed = Claimed(self.name, claim, row)
-        # What is stored is never larger than the text by more than its length word.
-        sized = bound is not None and len(claimed.args) + 8 * len(claimed) >= bound.bytes
-        claimed.full, self.tried = len(claimed) == tried.limit or sized, None
-        return claimed
-
-    def _packed(self, claim: int, *numbers: int) -> list[bytes]:
-        """Pack the parameters of a claim: its number, the queue, other numbers."""
-        first, *others = map(_CLAIM_PARAMS.pack, (claim, *numbers))
-        return [first, self.name.encode(), *others]
-
-    def _rescan_due(self, now: int, interval: float) -> bool:
-        """Tell whether a re-scan may begin: a pass may take a twentieth of the time, whatever it has to walk over."""
-        words = self._words
-        pause = max(int(interval * 1e9), RESCAN_REST * words[board.RESCAN_TOOK])
-        return bool(words[board.RESCANNING]) or now - words[board.RESCANNED_AT] >= pause
-
-    def _rescan(self, connection: Connection, next_claim: Callable[[], int], limit: int) -> Claimed:
-        """Claim a batch of what lies between the low-water mark and the frontier; a full pass starts over next time."""
-        words = self._words
-        began = time.monotonic_ns()
-        if not words[board.RESCANNING]:
-            words[board.OWED] = 0
-            lows = [words[at] for at in board.LOW]
-            if began - words[board.SWEPT_AT] >= SWEEP_INTERVAL * 1e9:
-                words[board.SWEPT_AT] = began
-                lows = [0] * board.PRIORITIES
-            elif not self._behind():
-                words[board.RESCANNED_AT] = began
-                return self._nothing()
-            # Under backlog a pass ends where the frontier was at the last one. By now nearly all of those rows are gone for all,
-            # and the first walk over an index entry whose row is gone marks it, so that no later one looks for the row again.
-            ends = board.EARLIER if words[board.BACKLOG] else board.FRONTIER
-            for at, low, end, upto in zip(board.RESCAN, lows, board.RESCAN_END, ends, strict=True):
-                words[at], words[end] = low, max(low, words[upto])
-            for earlier, front in zip(board.EARLIER, board.FRONTIER, strict=True):
-                words[earlier] = words[front]
-            words[board.RESCANNING] = 1
-        late = self._claim(connection, next_claim(), board.RESCAN, [words[at] for at in board.RESCAN_END], limit)
-        if not late.full:
-            words[board.RESCANNING] = 0
-            words[board.RESCANNED_AT] = time.monotonic_ns()
-            words[board.RESCAN_TOOK] = min(words[board.RESCANNED_AT] - began, int(LONGEST_PASS * 1e9))
-        else:
-            words[board.BACKLOG] = 1  # there may be more behind: do not wait for a wake-up
-        return late
-
-    def _nothing(self) -> Claimed:
-        return Claimed(self.name, 0, [])
 
     def _check(self, connection: Connection, now: int) -> None:
         """Start at zero where the sequence is behind the frontier: this database is an earlier one than we have seen."""

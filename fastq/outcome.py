@@ -174,6 +174,13 @@ def error_json(message: str, trace: str = "") -> str:
     return msgspec.json.encode(fields).decode()
 
 
+def delay_of(result: object) -> float:
+    """Return the seconds until a job that an attempt has not ended runs again."""
+    if isinstance(result, Snooze):
+        return result.seconds
+    return (result.delay or 0.0) if isinstance(result, Failed | Release) else 0.0
+
+
 def _name_of(value: object) -> str:
     try:
         return type(value).__qualname__

@@ -4,8 +4,8 @@ The producer's own, one for each queue. A claim that fails is tried again with h
 again while claims that filled it go well. A single job that the database refuses to change (a trigger of the user's raises, its
 args are too large for an answer) is set aside for a while, so that the others behind it are claimed.
 
-Args are bounded by the mean of the last claim. Where that says too little, because there was none or its args were not small, the
-statement itself stops at so many bytes; it is not used always, since its running sum costs a seventh of a claim of small jobs.
+Large args are bounded by the statement itself, which takes no more of them than the budget says (budget.py). The mean of the last
+claim only spares it looking at thousands of rows of which it can take a few.
 It deliberately talks to no database.
 """
 
@@ -16,13 +16,12 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import db
+from fastq.budget import share
 from fastq.events import emit
 
 if TYPE_CHECKING:
+    from fastq.budget import Budget
     from fastq.config import Config
-
-SMALL = 1_024
-"""Bytes of args in the mean below which a whole batch, even of 20,000, is no more than the 32 MB that a claim may bring."""
 
 ASIDE = 60.0
 """Seconds until a job that was refused is tried again: the figure of the chores, for the same reason."""
@@ -37,7 +36,8 @@ MAX_TOLD = 10
 class Bound(NamedTuple):
     """What a claim is bounded by, beside its count."""
 
-    bytes: int
+    bytes: int  # of large args
+    counted_from: int  # bytes from which on args are large
     aside: list[int]  # ids that it passes over
 
 
@@ -48,7 +48,7 @@ class Portion:
         self.most = config.batch  # jobs
         self.mean_bytes = 0.0  # of the last claim's args, by job
         self._batch = config.batch
-        self._bytes = config.prefetch_bytes
+        self._bytes = share(config.prefetch_bytes)
         self._aside: dict[int, float] = {}  # id -> monotonic time of the next try
         self._suspect = 0  # the job that stood first when a claim of one was refused last
 
@@ -63,14 +63,12 @@ class Portion:
             wanted = min(wanted, max(1, int(self._bytes / self.mean_bytes)))
         return min(wanted, self.most)
 
-    def bound(self) -> Bound | None:
-        """Return what the next claim is bounded by; None where its count is enough."""
+    def bound(self, budget: Budget) -> Bound:
+        """Return what the next claim is bounded by."""
         if self._aside:
             now = time.monotonic()
             self._aside = {job: until for job, until in self._aside.items() if until > now}
-        if self.whole and not self._aside and 0 < self.mean_bytes < SMALL:
-            return None
-        return Bound(self._bytes, list(self._aside))
+        return Bound(budget.next(), budget.counted_from, list(self._aside))
 
     def brought(self, count: int, size: int) -> None:
         """Note how many jobs a claim has brought, of so many bytes."""

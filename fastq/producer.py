@@ -7,7 +7,7 @@ the producer waited for room) and whoever stops the process. docs/adr/0014 has e
 
 How much to claim: enough for the executors that rest, and as much again as they will start within FASTQ_PREFETCH seconds
 at the pace of the last rounds. So slow jobs are not hoarded by one process while another idles, and fast ones come by
-the thousand. Two bounds: the board's ring must be able to hold every id, and the args must stay within bytes.
+the thousand. Two bounds: the board's ring must be able to hold every id, and the args must stay within their budget (budget.py).
 
 A claim whose answer was lost may have committed: its rows carry our claim and nobody has heard of them. On the next
 connection they are handed back first (unanswered.py).
@@ -26,6 +26,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastq import board, db
+from fastq.budget import Budget
 from fastq.codec import decode
 from fastq.completer import FIRST_PAUSE, LONGEST_PAUSE, Completer
 from fastq.errors import DatabaseUnavailable
@@ -99,7 +100,7 @@ class Producer:
         self._feeds = around.feeds
         words = around.board.cursor
         self._waiting = [Waiting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
-        self._resting = [Resting(words(feed.number), feed.cursor.name, workers) for feed in around.feeds]
+        self._resting = [Resting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
         self._outbox = around.outbox
         self._loop = around.loop
         self._connect = connect
@@ -108,6 +109,7 @@ class Producer:
         self._forgotten = Forgotten(around)
         self._last_claim = around.seat.number << 32
         self._claimed = 0
+        self._budget = around.completer.budget = Budget(around.config.prefetch_bytes, around.board.ring)
         self._pause = FIRST_PAUSE
         self._oddities = Oddities()
 
@@ -159,7 +161,7 @@ class Producer:
 
     def _rest(self, feed: Feed) -> float:
         """Return the seconds that a queue can be left alone while nobody calls."""
-        if not feed.free() or self._ring_room() <= 0:
+        if not feed.free() or self._is_full():
             return self._config.poll_interval  # the executors call, or the completer does
         wait = min(feed.cursor.wait(), self._waiting[feed.number].wait())
         return max(wait, 0.001)
@@ -170,7 +172,7 @@ class Producer:
         wanted = self._wanted(feed, prefetch)
         if not wanted:
             feed.hunger()  # tell us when you run dry ...
-            if self._ring_room() <= 0:
+            if self._is_full():
                 self._around.completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
             return self._wanted(feed, prefetch) > 0  # ... unless that has just happened
         if not feed.cursor.due() and not self._waiting[feed.number].due():
@@ -184,12 +186,16 @@ class Producer:
     def _wanted(self, feed: Feed, prefetch: int) -> int:
         """Return how many jobs to claim now, 0 for none."""
         waiting, free = feed.waiting(), feed.free()
-        if waiting > prefetch // 2 and waiting >= free:
+        if self._is_full() or (waiting > prefetch // 2 and waiting >= free):
             return 0
         wanted = min(free + prefetch - waiting, self._config.batch)
         # Every id that may still be unwritten must fit the ring, whatever the mix of queues.
         wanted = min(wanted, self._ring_room())
         return max(0, feed.portion.limit(wanted))
+
+    def _is_full(self) -> bool:
+        """Tell whether nothing can be claimed before some outcomes are written."""
+        return self._ring_room() <= 0 or self._budget.room() <= 0
 
     def _ring_room(self) -> int:
         """Count the ids that can be claimed before the ring may lose one that is not written yet."""
@@ -200,17 +206,17 @@ class Producer:
         cursor, connection = feed.cursor, self.connection
         assert connection is not None
         part, taken, last = None, [], None
-        cursor.bound = feed.portion.bound()
         turn = cursor.take_turn()
         try:
             if self._waiting[feed.number].due():
-                found = self._waiting[feed.number].claim(connection, lambda: self._next_claim(feed), wanted)
+                found = self._waiting[feed.number].claim(connection, lambda: self._next_claim(feed), wanted, self._budget)
                 self._forgotten.reach(feed.number, found.last_seqs())
                 taken.append(self._take(feed, found))
                 wanted -= len(found)
             self._resting[feed.number].look(connection)
             if not wanted or not cursor.due():  # another process of this host has just looked
                 return bool(taken and any(taken[0]))
+            cursor.bound = feed.portion.bound(self._budget)
             part = cursor.take_part(wanted) if turn and feed.portion.whole else None
             if part is None:
                 for claimed, more in cursor.claim(connection, lambda: self._next_claim(feed), wanted):
@@ -218,6 +224,7 @@ class Producer:
                         last = claimed
                         break
                     taken.append(self._take(feed, claimed))
+                    cursor.bound = feed.portion.bound(self._budget)
         finally:
             if turn:
                 cursor.end_turn()
@@ -264,6 +271,7 @@ class Producer:
             feed.claimed += len(claimed)
             self._claimed += len(claimed)
             feed.portion.brought(len(claimed), len(claimed.args))
+            self._budget.took(claimed)
             jobs, refused = self._decode(feed, claimed)
             if refused:
                 feed.lanes[0].board.claimed(_ids(refused))

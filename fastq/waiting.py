@@ -26,11 +26,12 @@ from fastq import board, db
 from fastq.claimed import Claimed
 from fastq.codec import encode_ids
 from fastq.events import emit
-from fastq.portion import Bound, Portion
+from fastq.portion import Portion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from fastq.budget import Budget
     from fastq.config import Config
     from fastq.db import Connection
 
@@ -56,7 +57,6 @@ class Waiting:
         self._queue = queue
         self._kinds = sorted(kinds)
         self._portion = Portion(config)  # of our own: rows that cannot be claimed are set aside as among the available ones
-        self._bytes = config.prefetch_bytes
         self._interval = int((config.poll_interval if config.poll_only else INTERVAL) * 1e9)
         self._rests_until = 0  # monotonic ns
         self._told: dict[str, float] = {}  # monotonic time by kind
@@ -75,14 +75,14 @@ class Waiting:
         look_at = 0 if hinted else words[board.WAITING_LOOKED_AT] + self._interval
         return int(max(0, look_at - now, self._rests_until - now))
 
-    def claim(self, connection: Connection, next_claim: Callable[[], int], wanted: int) -> Claimed:
+    def claim(self, connection: Connection, next_claim: Callable[[], int], wanted: int, budget: Budget) -> Claimed:
         """Claim up to so many jobs of our kinds; what was found and is not ours was another process's, or is set aside."""
         words = self._words
         hints, began = words[board.WAITING_HINTS], time.monotonic_ns()
         words[board.WAITING_LOOKED_AT] = began
         limit = self._portion.limit(wanted)
-        bound = self._portion.bound() or Bound(self._bytes, [])
-        rows = connection.run("job_waiting", self._queue, self._kinds, limit, bound.bytes, bound.aside)
+        bound = self._portion.bound(budget)
+        rows = connection.run("job_waiting", self._queue, self._kinds, limit, bound.bytes, bound.aside, bound.counted_from)
         more = bool(rows) and bool(rows[0][2])
         claimed, refused = Claimed(self._queue, 0, []), False
         if rows:

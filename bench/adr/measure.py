@@ -28,6 +28,7 @@ SCHEMA = "fastq_adr"
 JOBS = 200_000
 BATCH, ROUNDS = 1_000, 3
 CALLS = 200
+SIZES = 8_388_608, 836  # bytes of args that a claim may bring, and from which on args are counted: the defaults
 NUMBER = struct.Struct(">q")
 results: dict[str, tuple[float, ...]] = {}  # by label: CPU seconds of Postgres and of this thread for all jobs
 FILL = (
@@ -64,8 +65,9 @@ def filled(connection: db.Connection) -> None:
 
 
 def claim(connection: db.Connection, number: int, after: int) -> Claimed:
-    numbers = [NUMBER.pack(value) for value in (number, after, 0, 0, 0, BATCH, *[2**62] * 4)]
+    numbers = [NUMBER.pack(value) for value in (number, after, 0, 0, 0, BATCH, *[2**62] * 4, *SIZES)]
     numbers.insert(1, b"default")
+    numbers.append(_codec_py.encode_ints([]))
     return Claimed("default", number, connection.run_blobs("job_claim", numbers)[1])
 
 
@@ -73,7 +75,7 @@ def parts(connection: db.Connection, size: int = BATCH) -> Iterator[Claimed]:
     """Claim everything, part by part, as a worker process does while there is backlog."""
     [(after,)] = connection.execute(f"select min(seq) - 1 from {SCHEMA}.job")
     for number, part in enumerate(range(after, after + JOBS, size)):
-        params = [NUMBER.pack(1 << 32 | number), b"default", NUMBER.pack(part), NUMBER.pack(part + size)]
+        params = [NUMBER.pack(1 << 32 | number), b"default", *map(NUMBER.pack, (part, part + size, *SIZES))]
         yield Claimed("default", 1 << 32 | number, connection.run_blobs("job_claim_part", params)[1])
 
 
@@ -240,7 +242,7 @@ def blobs(connection: db.Connection) -> None:
 
     def by_rows() -> None:
         after, number = 0, 1 << 32
-        while found := connection.execute(rows, number, "default", after, 0, 0, 0, BATCH, *[2**62] * 4):
+        while found := connection.execute(rows, number, "default", after, 0, 0, 0, BATCH, *[2**62] * 4, *SIZES, []):
             after, number = max(row[1] for row in found), number + 1
 
     filled(connection)
@@ -287,7 +289,8 @@ def shares(connection: db.Connection) -> None:
     update = whole.partition("\nselect\n")[0]
     few = re.sub(r"returning .*", "returning id, seq", update)
     few += "\nselect string_agg(int8send(id), ''), string_agg(int8send(seq), '') from claimed"
-    others = ", ".join(f"${number}::bigint" for number in (4, 5, 6, 8, 9, 10, 11))  # each parameter must have a type
+    others = ", ".join(f"${number}::bigint" for number in (4, 5, 6, 8, 9, 10, 11, 12, 13))  # each must have a type
+    others += ", $14::bigint[]"
     at_once = (
         f"queue = $2::text and priority = 1 and seq > $3::bigint and seq <= $3 + $7::bigint and state = 'available'\n"
         f"      and ({others}) is not null\n    returning"
@@ -307,10 +310,11 @@ def shares(connection: db.Connection) -> None:
         def work(text: str = text, before: int = before) -> None:
             after, number, done = before, 1 << 32, 0
             while done < JOBS:
-                numbers = [NUMBER.pack(value) for value in (number, after, 0, 0, 0, BATCH, *[2**62] * 4)]
+                numbers = [NUMBER.pack(value) for value in (number, after, 0, 0, 0, BATCH, *[2**62] * 4, *SIZES)]
                 numbers.insert(1, b"default")
+                numbers.append(_codec_py.encode_ints([]))
                 result = connection.raw.pgconn.exec_params(
-                    text.encode(), numbers, None, [pq.Format.BINARY] * 11, pq.Format.BINARY
+                    text.encode(), numbers, None, [pq.Format.BINARY] * 14, pq.Format.BINARY
                 )
                 seqs = result.get_value(0, 1) or b""
                 after, number, done = NUMBER.unpack(seqs[-8:])[0], number + 1, done + len(seqs) // 8

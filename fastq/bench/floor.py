@@ -24,6 +24,7 @@ from fastq import board, db
 from fastq.bench.child import Program, order, tell
 from fastq.bench.load import left
 from fastq.board import Board
+from fastq.claims import NO_BOUND
 from fastq.errors import FastqError
 from fastq.job import DEFAULT_QUEUE
 from fastq.statements import in_schema
@@ -93,6 +94,7 @@ class Pump:
         self._frontier = shared.cursor(0)[board.FRONTIER.start : board.FRONTIER.stop]
         self._number = number << 32
         self._batch = config.batch
+        self._bound = [_NUMBER.pack(number) for number in NO_BOUND[:2]]
         self.completed_at: list[int] = []  # monotonic ns, of each completion
         self._complete_name = "job_complete_archive" if config.archive else "job_complete"
         self._connection = db.connect(config.database_url, role="floor", schema=config.schema)
@@ -122,7 +124,7 @@ class Pump:
         return (ids, self._number) if ids else None
 
     def _claim_part(self, after: int, end: int) -> bytes | None:
-        params = [_NUMBER.pack(self._number), DEFAULT_QUEUE.encode(), _NUMBER.pack(after), _NUMBER.pack(end)]
+        params = [_NUMBER.pack(self._number), DEFAULT_QUEUE.encode(), _NUMBER.pack(after), _NUMBER.pack(end), *self._bound]
         _, row = self._connection.run_blobs("job_claim_part", params)
         return row[0]
 

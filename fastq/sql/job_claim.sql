@@ -1,9 +1,12 @@
--- what: claims up to $7 jobs of one queue, best priority first, each after its cursor; the answer is one row of blobs.
--- called by: cursor: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit,
+-- what: claims up to $7 jobs of one queue, best priority first, each after its cursor; the answer is one row of blobs. Args of $13 bytes
+--       and more, and compressed ones, are counted as the text that they will be; when they have come to $12 bytes, no more such jobs
+--       are taken. The last column tells the bytes that were counted, and priority and seq of the first job that was left. The sum is
+--       kept in settings of the transaction, so that small args cost no more than two looks at their header.
+-- called by: claims: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit,
 --            $8-$11 upper end of seq by priority (inclusive): a re-scan ends at each priority's own frontier, or what waits beyond
---            one of them would be taken before its turn.
+--            one of them would be taken before its turn. $12, $13 bytes, $14 ids that are passed over.
 -- index: job_ready, one range per priority. The UPDATE is HOT: it changes no column that an index names.
--- locks: the claimed rows; rows that others have locked are skipped.
+-- locks: the claimed rows, and until the statement's end those that were left; rows that others have locked are skipped.
 with claimed as (
     update fastq.job
     set state = 'running', claim = $1::bigint, attempt = attempt + 1, attempted_at = clock_timestamp()
@@ -12,15 +15,24 @@ with claimed as (
         from (values (1::smallint, $3::bigint, $8::bigint), (2, $4::bigint, $9::bigint), (3, $5::bigint, $10::bigint),
             (4, $6::bigint, $11::bigint)) as lane (priority, after, upto)
         cross join lateral (
-            select job.ctid as place
+            select job.ctid as place, job.seq, job.args
             from fastq.job
             where job.queue = $2::text and job.priority = lane.priority and job.seq > lane.after and job.seq <= lane.upto
-              and job.state = 'available'
+              and job.state = 'available' and job.id <> all ($14::bigint[])
             order by job.seq
             limit $7::bigint
             for update skip locked
         ) as pick
         where not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
+          and case
+              when pg_column_size(pick.args) < $13::bigint and pg_column_compression(pick.args) is null then true
+              when coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint < $12::bigint then
+                  set_config('fastq_claim.bytes', (coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint
+                      + case when pg_column_compression(pick.args) is null then pg_column_size(pick.args)
+                          else octet_length(pick.args::text) end)::text, true) is not null
+              when current_setting('fastq_claim.left', true) <> '' then false
+              else set_config('fastq_claim.left', lane.priority || ' ' || pick.seq, true) is null
+          end
         limit $7::bigint
     ))
     returning id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args, tags
@@ -32,5 +44,6 @@ select
     string_agg(timestamptz_send(created_at), ''),
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
-    (json_object_agg(id, tags) filter (where tags is not null))::text
+    (json_object_agg(id, tags) filter (where tags is not null))::text,
+    concat_ws(' ', coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0'), nullif(current_setting('fastq_claim.left', true), ''))
 from claimed

@@ -1,8 +1,9 @@
 -- what: claims what is available in one part of a queue's first priority, all of it. It finds and changes the rows in one step, which
 --       saves a fifth of what job_claim takes; but it has no limit other than its numbers, of which each is given once (unless the
 --       sequence went back), and it waits for rows that somebody else changes: 20 ms for each, and if that is not enough it fails
---       and has claimed nothing.
--- called by: cursor: a part of the backlog that is no longer than the limit. $1 claim, $2 queue, $3 (exclusive) and $4 (inclusive) ends of the part.
+--       and has claimed nothing. Large args are counted as in job_claim; the job that is told as left is the one with the lowest seq.
+-- called by: claims: a part of the backlog that is no longer than the limit. $1 claim, $2 queue, $3 (exclusive) and $4 (inclusive) ends of
+--            the part, $5 and $6 the bytes that are $12 and $13 of job_claim.
 -- index: job_ready, one range. The UPDATE is HOT: it changes no column that an index names.
 -- locks: the claimed rows. The time limit is set before the first of them and ends with the transaction; it says nothing of the
 --        wait for the table, which has come before.
@@ -12,6 +13,15 @@ with claimed as (
     where queue = $2::text and priority = 1 and seq > $3::bigint and seq <= $4::bigint and state = 'available'
       and (select set_config('lock_timeout', '20ms', true)) is not null
       and not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
+      and case
+          when pg_column_size(args) < $6::bigint and pg_column_compression(args) is null then true
+          when coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint < $5::bigint then
+              set_config('fastq_claim.bytes', (coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint
+                  + case when pg_column_compression(args) is null then pg_column_size(args)
+                      else octet_length(args::text) end)::text, true) is not null
+          else set_config('fastq_claim.left', '1 ' || least(
+              nullif(split_part(current_setting('fastq_claim.left', true), ' ', 2), '')::bigint, seq), true) is null
+      end
     returning id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args, tags
 )
 select
@@ -21,5 +31,6 @@ select
     string_agg(timestamptz_send(created_at), ''),
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
-    (json_object_agg(id, tags) filter (where tags is not null))::text
+    (json_object_agg(id, tags) filter (where tags is not null))::text,
+    concat_ws(' ', coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0'), nullif(current_setting('fastq_claim.left', true), ''))
 from claimed

@@ -1,5 +1,6 @@
--- what: the jobs of a queue ($1) that wait for a worker of one of the kinds $2, best priority first, then in the order of their ids: $3 at most, up to
---       the one that takes the args beyond $4 bytes, without those in $5. Each with its kind, and whether there may be more.
+-- what: the jobs of a queue ($1) that wait for a worker of one of the kinds $2, best priority first, then in the order of their ids: $3 at most, of
+--       those with large args as many as $4 bytes hold, told and counted as in job_claim ($6), without those in $5. Each with its kind,
+--       and whether there may be more.
 -- called by: waiting: before they are claimed.
 -- index: job_waiting, skipped from kind to kind, then a range of each.
 -- locks: none; job_claim_waiting looks again.
@@ -12,10 +13,10 @@ with recursive every (kind) as (
     select (select kind from fastq.job where queue = $1::text and waits_for = 'worker' and kind > every.kind order by kind limit 1)
     from every where every.kind is not null
 ), pick as (
-    select found.id, every.kind, found.priority, found.size
+    select found.id, every.kind, found.priority, found.args
     from every
     cross join lateral (
-        select id, priority, pg_column_size(args) as size from fastq.job
+        select id, priority, args from fastq.job
         where queue = $1::text and kind = every.kind and waits_for = 'worker' and id <> all ($5::bigint[])
         order by priority, id
         limit $3::bigint
@@ -23,11 +24,18 @@ with recursive every (kind) as (
     where every.kind = any ($2::text[])
     order by found.priority, found.id
     limit $3::bigint
-), sized as (
-    select id, kind, priority, sum(size) over (order by priority, id rows between unbounded preceding and 1 preceding) as before
+), fitting as (
+    select id, kind, priority
     from pick
+    where case
+        when pg_column_size(args) < $6::bigint and pg_column_compression(args) is null then true
+        when coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint < $4::bigint then
+            set_config('fastq_claim.bytes', (coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint
+                + case when pg_column_compression(args) is null then pg_column_size(args)
+                    else octet_length(args::text) end)::text, true) is not null
+        else false
+    end
 )
 select id, kind::text, (select count(*) from pick) >= $3::bigint or count(*) over () < (select count(*) from pick)
-from sized
-where before is null or before < $4::bigint
+from fitting
 order by priority, id

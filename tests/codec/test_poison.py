@@ -10,6 +10,7 @@ from psycopg import sql
 
 from fastq import codec as door
 from fastq import db
+from fastq._codec_py import encode_ints as encode_ids
 from fastq.args import Kind
 from fastq.claimed import Claimed
 from fastq.completer import Completer
@@ -62,9 +63,10 @@ def insert(connection, rows):
 
 
 def claim(connection):
-    numbers = (TOKEN, 0, 0, 0, 0, 10_000, *[2**62] * 4)
+    numbers = (TOKEN, 0, 0, 0, 0, 10_000, *[2**62] * 6)
     params = [struct.pack(">q", number) for number in numbers]
     params.insert(1, b"default")
+    params.append(encode_ids([]))
     return Claimed("default", TOKEN, connection.run_blobs("job_claim", params)[1])
 
 

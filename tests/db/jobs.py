@@ -10,6 +10,7 @@ from fastq import db
 
 START = (0, 0, 0, 0)  # the cursors of the four priorities before the first seq
 END = 2**62  # above every seq
+NO_BOUND = (2**62, 2**62)  # bytes of large args that a claim may bring, and from which on they are large
 CHANNEL = "fastq"
 ERROR = '{"error": "boom"}'
 
@@ -46,14 +47,14 @@ def add(connection, count=1, **columns):
     return [job_id for (job_id,) in connection.execute(text.as_string(connection.raw))]
 
 
-def claim(connection, claim=1 << 32 | 1, *, queue="default", after=START, limit=100, upto=END):
+def claim(connection, claim=1 << 32 | 1, *, queue="default", after=START, limit=100, upto=END, bound=NO_BOUND, aside=()):
     """Claim through the statement and take the blobs apart."""
-    return parts_of(connection.run_one("job_claim", claim, queue, *after, limit, *[upto] * 4))
+    return parts_of(connection.run_one("job_claim", claim, queue, *after, limit, *[upto] * 4, *bound, list(aside)))
 
 
 def parts_of(row):
     """Take the answer of a claim apart."""
-    ids, seqs, packs, _, kinds, args, _ = row
+    ids, seqs, packs, _, kinds, args, *_ = row
     if ids is None:
         return []
     numbers = (struct.unpack(f">{len(blob) // 8}q", blob) for blob in (ids, seqs, packs))

@@ -9,7 +9,7 @@ import pytest
 from fastq import completer, db, events
 from fastq.args import Args
 from fastq.claimed import Claimed
-from fastq.codec import decode
+from fastq.codec import decode, encode_ids
 from fastq.completer import Completer
 from fastq.config import Config
 from fastq.job import Snooze
@@ -67,8 +67,8 @@ def claimed(connection, *kinds):
     """Insert a job of each kind and claim them all."""
     for kind in kinds:
         add(connection, kind=kind)
-    numbers = [struct.pack(">q", number) for number in (claim_number(1, 1), 0, 0, 0, 0, 100, *[2**62] * 4)]
-    row = connection.run_blobs("job_claim", [numbers[0], b"default", *numbers[1:]])[1]
+    numbers = [struct.pack(">q", number) for number in (claim_number(1, 1), 0, 0, 0, 0, 100, *[2**62] * 6)]
+    row = connection.run_blobs("job_claim", [numbers[0], b"default", *numbers[1:], encode_ids([])])[1]
     return sorted(decode(Claimed("default", claim_number(1, 1), row), registry.workers)[0], key=lambda job: job.id)
 
 

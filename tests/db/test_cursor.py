@@ -20,9 +20,10 @@ from fastq import board, db, low_water
 from fastq.board import Board
 from fastq.chores.promote import Promote
 from fastq.config import Config
-from fastq.cursor import LONGEST_PASS, Cursor
+from fastq.cursor import Cursor
 from fastq.low_water import LAG
 from fastq.portion import Bound
+from fastq.rescan import LONGEST_PASS
 from tests.db.jobs import CHANNEL, add, claim_number, session
 from tests.db.leases import site_on
 from tests.helpers import wait_for
@@ -397,7 +398,7 @@ def test_a_look_finds_what_was_committed_late(cursor, connection, took):
 def test_claims_that_stop_at_their_bytes_leave_nothing_behind(cursor, connection):
     args = "[" + ", ".join(str(n * 7919 % 10_007) for n in range(300)) + "]"
     ids = [*add(connection, 30, args=args), *add(connection, 30, args=args, priority=2)]
-    cursor.bound = Bound(5 * len(args), [])
+    cursor.bound = Bound(5 * len(args), 800, [])
     claims = count(claim_number(1, 1))
 
     brought = [got for _ in range(30) if cursor.due() for got, _ in cursor.claim(connection, lambda: next(claims), BATCH)]
@@ -443,3 +444,18 @@ def test_numbers_that_were_given_out_twice_and_overtook_the_frontier_are_found_a
     found = claim_twice(cursor, connection, claims)
 
     assert sorted(job_id for got in found for job_id in got.ids) == ids
+
+
+def test_a_large_job_that_was_left_is_claimed_next_though_smaller_ones_behind_it_were_taken(cursor, connection):
+    large = '"' + "x" * 5_000 + '"'
+    first, left, small = add(connection, 1, args=large), add(connection, 2, args=large), add(connection, 2)
+    claims = count(claim_number(1, 1))
+    cursor.bound = Bound(1, 800, [])
+
+    def claim():
+        return [list(got.ids) for got, _ in cursor.claim(connection, lambda: next(claims), BATCH) if len(got)]
+
+    assert claim() == [[*first, *small]]
+    assert cursor.due(), "there is backlog"
+    assert claim() == [left[:1]]
+    assert claim() == [left[1:]]

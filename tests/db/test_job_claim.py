@@ -1,13 +1,12 @@
 """The claim: which jobs it takes, in which order, what it answers, and what it costs."""
 
-import re
 import struct
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fastq import db
-from tests.db.jobs import END, START, add, claim, claim_number, claimed_ids, living
+from fastq.codec import encode_ids
+from tests.db.jobs import END, NO_BOUND, START, add, claim, claim_number, claimed_ids, living, parts_of
 from tests.helpers import wait_for
 
 
@@ -120,9 +119,11 @@ def test_the_answer_is_one_row_of_blobs_as_documented(connection):
         *[struct.pack(">q", 0)] * 4,
         struct.pack(">q", 10),
         *[struct.pack(">q", END)] * 4,
+        *[struct.pack(">q", number) for number in NO_BOUND],
+        encode_ids([]),
     ]
 
-    _, (ids, seqs, packs, created, kinds, args, tags) = connection.run_blobs("job_claim", parameters)
+    _, (ids, seqs, packs, created, kinds, args, tags, large) = connection.run_blobs("job_claim", parameters)
 
     assert struct.unpack(">2q", ids) == (one, two)
     assert struct.unpack(">2q", seqs) == tuple(living(connection, job_id)["seq"] for job_id in (one, two))
@@ -131,10 +132,11 @@ def test_the_answer_is_one_row_of_blobs_as_documented(connection):
     assert kinds == b"nap\x1email"
     assert args == b'{ "s": 0.5 },\x1e["a\\u001eb", "\xc3\xbc"]', "args are the very bytes that were enqueued"
     assert tags == b'{ "%d" : ["x","y"] }' % two
+    assert large == b"0"
 
 
 def test_a_claim_that_finds_nothing_answers_with_one_row_of_nulls(connection):
-    assert connection.run("job_claim", 1, "default", *START, 10, *[END] * 4) == [(None,) * 7]
+    assert connection.run("job_claim", 1, "default", *START, 10, *[END] * 4, *NO_BOUND, []) == [(*[None] * 7, "0")]
 
 
 def test_claims_touch_no_index(connection):
@@ -158,36 +160,48 @@ def hot_and_all_updates(connection):
     return wait_for(lambda: connection.execute(read), what="the statistics of the claim")[0]
 
 
-def claim_bounded(connection, size, aside=(), *, limit=100):
-    """Claim by the bounded statement; return the ids."""
-    (ids, *_) = connection.run_one(
-        "job_claim_bounded", claim_number(1, 1), "default", *START, limit, *[END] * 4, size, list(aside)
-    )
-    return list(struct.unpack(f">{len(ids) // 8}q", ids)) if ids else []
+FROM = 800  # bytes from which on args are large
+ALIKE = '"' + "x" * 5_000 + '"'  # stored in 72 bytes
+VARIED = '"' + "".join(chr(33 + 7 * n % 59) for n in range(5_000)).replace('"', "x").replace("\\", "x") + '"'
 
 
-def test_a_bounded_claim_stops_at_its_bytes_and_takes_one_job_at_least(connection):
-    large = '"' + "".join(chr(33 + 7 * n % 59) for n in range(1_000)).replace('"', "x").replace("\\", "x") + '"'
-    first = add(connection, 5, args=large)
-    urgent = add(connection, 1, args=large, priority=1)
-    ids = [*first, *urgent]
+@pytest.fixture(params=["job_claim", "job_claim_part"])
+def claim_bounded(request, connection):
+    """Give both ways to claim: ids, the bytes that were counted, and seq of the job that was left for them."""
 
-    assert claim_bounded(connection, 2_500) == ids[:3]
-    assert claim_bounded(connection, 1) == ids[3:4]
-    assert claim_bounded(connection, 1, limit=0) == []
-    assert claim_bounded(connection, 1_000_000) == ids[4:]
+    def run(size, after=0):
+        ends = [END] if request.param == "job_claim_part" else [0, 0, 0, 100, END, END, END, END]
+        numbers = [after, *ends, size, FROM, *([[]] if request.param == "job_claim" else [])]
+        row = connection.run_one(request.param, claim_number(1, 1), "default", *numbers)
+        counted, *left = map(int, row[7].split())
+        return [job.id for job in parts_of(row)], counted, left[1] if left else None
+
+    return run
 
 
-def test_a_bounded_claim_passes_over_the_ids_that_it_is_given(connection):
+@pytest.mark.parametrize("args", [ALIKE, VARIED], ids=["compressed", "varied"])
+def test_large_args_are_taken_up_to_the_bytes_of_their_text_and_the_first_that_is_left_is_told(connection, claim_bounded, args):
+    first = add(connection, args='"' + "x" * 500 + '"')
+    large = add(connection, 4, args=args)
+    last = add(connection, 2)
+    seqs = [living(connection, job)["seq"] for job in large]
+
+    assert claim_bounded(2 * len(args) - 100) == ([*first, *large[:2], *last], pytest.approx(2 * len(args), abs=8), seqs[2])
+    assert claim_bounded(1, seqs[2] - 1) == (large[2:3], pytest.approx(len(args), abs=4), seqs[3])
+    assert claim_bounded(10**9, seqs[3] - 1) == (large[3:], pytest.approx(len(args), abs=4), None)
+    assert claim_bounded(1) == ([], 0, None)
+
+
+def test_a_claim_counts_no_row_that_somebody_else_has_locked(connection, other):
+    ids = add(connection, 3, args=VARIED)
+    other.execute("begin")
+    other.execute("select from fastq.job where id = $1 for update", ids[0])
+
+    assert claimed_ids(connection, bound=(1, FROM)) == ids[1:2]
+
+
+def test_a_claim_passes_over_the_ids_that_it_is_given(connection):
     ids = add(connection, 5)
 
-    assert claim_bounded(connection, 1_000_000, ids[1:3], limit=2) == [ids[0], ids[3]]
-    assert claim_bounded(connection, 1_000_000) == [ids[1], ids[2], ids[4]]
-
-
-def test_both_claims_answer_alike():
-    """All but what the bounded one adds is the same text: what is tested of one holds for the other."""
-    plain, bounded = (re.findall(r"[\w.$:]+|\S", db.statement(name)) for name in ("job_claim", "job_claim_bounded"))
-    rest = iter(bounded)
-
-    assert [word for word in plain if word not in rest] == []
+    assert claimed_ids(connection, aside=ids[1:3], limit=2) == [ids[0], ids[3]]
+    assert claimed_ids(connection) == [ids[1], ids[2], ids[4]]

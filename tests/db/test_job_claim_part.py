@@ -12,11 +12,11 @@ import psycopg
 import pytest
 
 from fastq import board, db
-from fastq import cursor as cursors
+from fastq import claims as claiming
 from fastq.board import Board
 from fastq.cursor import Cursor
 from fastq.portion import Bound
-from tests.db.jobs import add, claim_number, living, parts_of, session
+from tests.db.jobs import NO_BOUND, add, claim_number, living, parts_of, session
 from tests.helpers import Stopwatch, wait_for
 
 BATCH = 10
@@ -24,9 +24,9 @@ ENDS = (0, 2**62)
 CLAIM = claim_number(1, 1)
 
 
-def claim_part(connection, claim=CLAIM, *, queue="default", after=ENDS[0], upto=ENDS[1]):
+def claim_part(connection, claim=CLAIM, *, queue="default", after=ENDS[0], upto=ENDS[1], bound=NO_BOUND):
     """Claim through the statement and take the blobs apart."""
-    return parts_of(connection.run_one("job_claim_part", claim, queue, after, upto))
+    return parts_of(connection.run_one("job_claim_part", claim, queue, after, upto, *bound))
 
 
 def ids_of(jobs):
@@ -106,7 +106,7 @@ def test_it_passes_over_a_row_that_somebody_else_has_just_taken(connection, othe
     # As the statement, but for its limit: on a busy machine 20 ms may be over before the other commits.
     text = db.statement("job_claim_part").replace("'20ms'", "'20s'")
     found = []
-    waits = threading.Thread(target=lambda: found.extend(third.execute(text, claim_number(1, 1), "default", *ENDS)))
+    waits = threading.Thread(target=lambda: found.extend(third.execute(text, claim_number(1, 1), "default", *ENDS, *NO_BOUND)))
     waits.start()
     blocked = "select count(*) from pg_locks where pid = $1 and not granted"
     wait_for(lambda: connection.execute(blocked, third.backend_pid) == [(1,)], what="the claim to wait for the row")
@@ -213,12 +213,12 @@ def test_a_part_that_was_stretched_is_claimed_with_a_limit(backlog, connection):
 
 def test_a_part_from_which_jobs_are_to_be_passed_over_is_claimed_without_them(backlog, connection):
     cursor, claims, left = backlog
-    cursor.bound = Bound(1_000_000, [left[2]])  # a trigger of the user's refuses it
+    cursor.bound = Bound(1_000_000, 1_000, [left[2]])  # a trigger of the user's refuses it
     before = runs_of(connection)
 
     claimed = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
 
-    assert runs_since(connection, before) == (0, 0)
+    assert runs_since(connection, before) == (0, 1)
     assert list(claimed.ids) == [*left[:2], *left[3:BATCH]]
 
 
@@ -319,7 +319,7 @@ class Attack:
 
 
 def test_among_those_who_hold_rows_and_commit_late_every_job_is_claimed_once_and_none_is_left(database, monkeypatch):
-    monkeypatch.setattr(cursors, "CAREFUL", 0.02)
+    monkeypatch.setattr(claiming, "CAREFUL", 0.02)
     attack = Attack(database)
 
     left = attack.run(seconds=4.0, patience=10.0)
@@ -336,5 +336,5 @@ def test_a_new_session_plans_all_claims_and_takes_nothing(connection):
     Cursor(shared, 0, "default", 0.02).prepare(connection)
 
     planned = connection.execute("select name, generic_plans from pg_prepared_statements order by name")
-    assert planned == [("job_claim", 1), ("job_claim_bounded", 1), ("job_claim_part", 1)]
+    assert planned == [("job_claim", 1), ("job_claim_part", 1)]
     assert [living(connection, job_id)["state"] for job_id in ids] == ["available"] * 3

@@ -9,7 +9,7 @@ import pytest
 
 from fastq import admin, db
 from fastq.config import Config
-from tests.db.jobs import CHANNEL, END, ERROR, START, archived, claim_number, living, session
+from tests.db.jobs import CHANNEL, END, ERROR, NO_BOUND, START, archived, claim_number, living, session
 from tests.helpers import execute, wait_for
 
 PROCESS = 5
@@ -122,7 +122,7 @@ def test_retries_deletions_cancellations_and_completions_of_the_same_jobs_do_not
         while not ended.is_set():
             number += 1
             mine = claim_number(1, number)
-            worker.run("job_claim", mine, "default", *START, 60, *[END] * 4)
+            worker.run("job_claim", mine, "default", *START, 60, *[END] * 4, *NO_BOUND, [])
             running = worker.execute("select id from fastq.job where claim = $1 and state = 'running' order by id", mine)
             claimed = [job_id for (job_id,) in running]
             errors += tried(worker, "job_complete_archive", claimed[::2], [mine])

@@ -20,9 +20,8 @@ FENCE = ("leader:default", "me", 1)
 PARAMETERS = {
     "job_admit": (*FENCE, None, IDS, CHANNEL),
     "job_cancel": (IDS, CHANNEL),
-    "job_claim": (CLAIM, "default", *START, 100, *[END] * 4),
-    "job_claim_bounded": (CLAIM, "default", *START, 100, *[END] * 4, 1_000_000, IDS),
-    "job_claim_part": (CLAIM, "default", 0, 100),
+    "job_claim": (CLAIM, "default", *START, 100, *[END] * 4, 1_000_000, 800, IDS),
+    "job_claim_part": (CLAIM, "default", 0, 100, 1_000_000, 800),
     "job_claim_waiting": (CLAIM, IDS, "default"),
     "job_complete": (IDS, CLAIMS),
     "job_complete_archive": (IDS, CLAIMS),
@@ -45,7 +44,7 @@ PARAMETERS = {
     "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
     "job_show": (1,),
     "job_to_cancel": (IDS,),
-    "job_waiting": ("default", ["nap"], 100, 1_000_000, IDS),
+    "job_waiting": ("default", ["nap"], 100, 1_000_000, IDS, 800),
     "job_stranded": (None, "default", "", 0, 0, 100, 15.0, IDS),
     "kind_waiting": (100, 10),
     "lease_forget": (*FENCE, "", 100, 3600.0),
@@ -166,7 +165,10 @@ def test_a_claim_touches_no_more_pages_after_100_000_finished_jobs_though_an_old
         add(connection, 100)
         connection.execute("begin")
         plan = explain(
-            connection, "job_claim", (CLAIM, "default", *[after] * 4, 100, *[END] * 4), "analyze, buffers, costs off, timing off"
+            connection,
+            "job_claim",
+            (CLAIM, "default", *[after] * 4, 100, *[END] * 4, 1_000_000, 800, []),
+            "analyze, buffers, costs off, timing off",
         )
         connection.execute("rollback")
         assert plan["Plan"]["Plans"][-1]["Actual Rows"] == 100

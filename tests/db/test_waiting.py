@@ -146,7 +146,7 @@ def test_a_claim_and_its_end_write_nothing_into_the_index_of_waiting_jobs(connec
 
 def found(connection, kinds=("nap",), *, queue="default", limit=100, size=1_000_000, aside=()):
     """Look for waiting jobs; return their ids, and whether there may be more."""
-    rows = connection.run("job_waiting", queue, list(kinds), limit, size, list(aside))
+    rows = connection.run("job_waiting", queue, list(kinds), limit, size, list(aside), 800)
     return [job for job, _, _ in rows], {more for _, _, more in rows}
 
 
@@ -169,13 +169,13 @@ def test_waiting_jobs_of_the_kinds_given_are_found_best_priority_first_and_then_
 
 
 def test_a_look_ends_at_its_limit_and_at_its_bytes_and_says_that_there_may_be_more(connection):
-    ids = waiting(connection, 5, args='{"text": "' + "x" * 500 + '"}')
+    ids = waiting(connection, 5, args='{"text": "' + "x" * 900 + '"}')
 
     assert found(connection, limit=3) == (ids[:3], {True})
     assert found(connection, limit=5) == (ids, {True})
     assert found(connection, limit=6) == (ids, {False})
     assert found(connection, size=1) == (ids[:1], {True})
-    assert found(connection, size=600) == (ids[:2], {True})
+    assert found(connection, size=1_000) == (ids[:2], {True})
 
 
 def test_a_waiting_job_is_claimed_by_its_id_once_and_runs_like_any_other(connection):
