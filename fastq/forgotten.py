@@ -48,10 +48,14 @@ and a moment. An idle process sends a statement for each queue so often."""
 
 REST = 200
 """A look is followed by this many times its own length without one: half a hundredth of the producer's time at most, also
-where a forgotten transaction keeps dead rows alive and makes each walk long."""
+where a forgotten transaction keeps dead rows alive and makes each walk long. What it waited for a lock does not count: a restore
+locks the table for a while, and fills it then."""
 
 REST_BETWEEN = 4
 """The same after one window of several: in between jobs are claimed as ever."""
+
+SLOW_REST = 60.0
+"""Seconds until the next look after one that the server has ended: it was slow, or the table was locked. A guess."""
 
 LONGEST_REST = 600.0
 """Seconds between looks, however long they take. A guess: ten minutes are better than never."""
@@ -187,6 +191,7 @@ class Forgotten:
         began = time.monotonic()
         self._queue, reached = self._feeds[self._feed], self._reached[self._feed]
         seen = {job.id for job in self._held.jobs()}
+        own = time.monotonic() - began
         number, pid, *places = map(_NUMBER.pack, (*self._me, *self._after, *reached, self._window))
         try:
             _, row = connection.run_blobs("job_of_process", [number, pid, self._host, self._queue.cursor.name.encode(), *places])
@@ -194,11 +199,11 @@ class Forgotten:
             if not db.too_slow(error):
                 raise
             self._window = max(self._window // 2, SMALLEST_WINDOW)
-            self._begin(LONGEST_REST)
+            self._begin(SLOW_REST)
             return
-        ids, looked, priority, seq = map(integers, row)
+        ids, looked, priority, seq, micros = map(integers, row)
         self._suspects = [id_ for id_ in ids if id_ not in seen]
-        took = time.monotonic() - began
+        took = own + micros[0] / 1e6
         self._took += took
         if looked[0] == self._window:
             lane = priority[0] - 1

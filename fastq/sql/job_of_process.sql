@@ -1,13 +1,17 @@
 -- what: the ids of the jobs that the table says a process runs, within a range of each priority of a queue, among the first $13 rows there
---       that are available or running; how many rows it looked at, and the priority and the seq of the last one. Answers in blobs, like a
---       claim. It finds nothing while another process has that number too: the numbers went back (a restore, say), and ours is to leave.
+--       that are available or running; how many rows it looked at, the priority and the seq of the last one, and how many us that took,
+--       without what it waited for a lock on the table. Answers in blobs, like a claim.
+--       It finds nothing while another process has that number too: the numbers went back (a restore, say), and ours is to leave.
 -- called by: forgotten: on a new connection and now and then, until it looked at less than $13. $1 process, $2 its pid, $3 its host,
 --            $4 queue, $5-$8 place in priority 1-4 (exclusive), $9-$12 upper end of seq by priority (inclusive), $13 limit.
 -- index: job_ready, one range per priority; process_pkey.
 -- locks: none.
-with looked as materialized (
+with began as materialized (
+    select clock_timestamp() as at
+), looked as materialized (
     select pick.*
-    from (values (1::smallint, $5::bigint, $9::bigint), (2, $6::bigint, $10::bigint), (3, $7::bigint, $11::bigint),
+    from began
+    cross join (values (1::smallint, $5::bigint, $9::bigint), (2, $6::bigint, $10::bigint), (3, $7::bigint, $11::bigint),
         (4, $8::bigint, $12::bigint)) as lane (priority, after, upto)
     cross join lateral (
         select job.id, job.priority, job.seq, job.state, job.claim
@@ -26,4 +30,5 @@ select
        and not exists (select from fastq.process where process.id = $1::bigint and (process.pid <> $2::bigint or process.host <> $3::text))),
     (select int8send(count(*)) from looked),
     (select int8send(priority) from last),
-    (select int8send(seq) from last)
+    (select int8send(seq) from last),
+    (select int8send((extract(epoch from clock_timestamp() - began.at) * 1000000)::bigint) from began)

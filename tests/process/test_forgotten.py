@@ -3,6 +3,7 @@
 import os
 import random
 import socket
+import time
 
 import pytest
 
@@ -152,6 +153,52 @@ def test_a_database_that_has_gone_back_is_looked_through_as_far_as_the_process_h
             cursor[at] = 0
         proxy.sever()
         wait_for(lambda: states(connection, ids) == {"retryable"}, 3.0, "the jobs to be given back")
+
+
+@pytest.mark.parametrize("window", [3, 100], ids=["in windows of 3", "more than there is room for"])
+def test_what_is_forgotten_is_found_in_all_priorities_however_much_it_is(database, connection, often, monkeypatch, window):
+    monkeypatch.setattr(forgotten, "WINDOW", window)
+    monkeypatch.setattr(forgotten, "FULL_REST", 0.05)
+    taken = []
+    look = forgotten.Forgotten.look
+
+    def telling(self, connection, claimed, last, room):
+        found = look(self, connection, claimed, last, room)
+        taken.append((len(found[1]) if found else 0, room))
+        return found
+
+    monkeypatch.setattr(forgotten.Forgotten, "look", telling)
+    with working(database, database) as (producer, cursor):  # the board has room for 40 jobs
+        ids = add(connection, 60, kind="hold", args='{"hold": false}')
+        wake(producer, cursor)
+        wait_for(lambda: connection.execute(NONE_LEFT) == [(True,)], what="the jobs to complete")
+        connection.execute("""insert into fastq.job (id, kind, priority, state, claim, attempt, attempted_at)
+            overriding system value
+            select id, kind, 1 + id % 4, 'running', 1::bigint << 32 | 1, 1, now() from fastq.job_archive""")
+        connection.execute("delete from fastq.job_archive")
+        for at in board.FRONTIER:
+            cursor[at] = 1_000
+        wait_for(lambda: states(connection, ids) == {"retryable"}, what="the jobs to be given back")
+
+    assert all(count <= room for count, room in taken)
+    assert max(count for count, _ in taken) == (3 if window == 3 else 40)
+
+
+def test_what_waits_for_a_lock_on_the_table_does_not_make_the_next_look_later(database, connection, monkeypatch):
+    looks = counted(monkeypatch, forgotten.Forgotten, "_walk")
+    monkeypatch.setattr(forgotten, "INTERVAL", 0.05)
+    with working(database, database, poll_interval=60):  # nothing else waits for the lock
+        wait_for(lambda: looks() > 1, what="looks")
+        connection.execute("begin")
+        connection.execute("lock table fastq.job in access exclusive mode")
+        waiting = (
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%looked%' and pid <> pg_backend_pid()"
+        )
+        wait_for(lambda: connection.execute(waiting), what="a look to wait for the lock")
+        time.sleep(0.5)  # so long it waits: a hundred seconds of rest, were it a walk
+        connection.execute("commit")
+        before = looks()
+        wait_for(lambda: looks() > before + 2, what="the next looks")
 
 
 def test_a_last_attempt_that_was_forgotten_ends_the_job_and_a_cancellation_goes_before_it(database, connection, often):
