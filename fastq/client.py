@@ -10,68 +10,26 @@ may be sent in wake_limiter.py. It deliberately starts no thread but a timer for
 
 from __future__ import annotations
 
-import operator
+import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from threading import Lock, Timer
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from fastq import adapters, enqueue, pool
+from fastq import adapters, enqueue, hints, pool
 from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args import Args, Kind
-from fastq.config import Config, settled
-from fastq.enqueue import Call, Enqueue, Options
-from fastq.errors import ConfigError, OptionError
-from fastq.statements import qualified
+from fastq.client_settings import Settings
+from fastq.config import Config
+from fastq.enqueue import Call, Copy, Enqueue, Options
 from fastq.wake_limiter import WakeLimiter
 
 if TYPE_CHECKING:
     from fastq.conn import Conn
 
 A = TypeVar("A")
-
-MAX_ID = 2**63 - 1
-"""What a column of type bigint can hold."""
-
-
-class Settings:
-    """What both clients know: the configuration, and how a statement and a wake-up are made from it."""
-
-    def __init__(self, url: str | None, schema: str | None, config: Config | None) -> None:
-        config = settled(config, database_url=url, schema=schema)
-        if not config.database_url:
-            raise ConfigError("a client needs a database: set FASTQ_DATABASE_URL, or write Client('postgresql://...')")
-        self.config = config
-        self.url = config.database_url
-        self.schema = config.schema
-        self.max_bytes = config.max_args_bytes
-        self.prepare = not config.poll_only
-        self.seconds = config.statement_timeout
-
-    def text(self, name: str) -> str:
-        """Return a statement of fastq/sql for our schema, to be run in a session whose search path is not ours."""
-        return qualified(name, self.schema)
-
-    def text_for_one(self, name: str) -> str:
-        """Return a statement over ids for a single one: asyncpg asks the server, in a statement of its own, what an array is."""
-        return self.text(name).replace("$1::bigint[]", "array[$1::bigint]")
-
-    def parameters(self, call: Call, *, wake: bool) -> tuple[object, ...]:
-        """Return the parameters of a prepared call."""
-        return call.parameters(self.config.channel, wake=wake)
-
-    def number(self, job_id: SupportsIndex) -> int | None:
-        """Return an id as the database wants it; None if no job can have it, OptionError if it is no id at all."""
-        if not hasattr(job_id, "__index__"):
-            raise OptionError(f"job_id {job_id!r}: expected an integer, as enqueue returns it")
-        number = int(operator.index(job_id))
-        return number if 0 < number <= MAX_ID else None
-
-    def waking(self, names: Iterable[str]) -> tuple[str, tuple[str, str]]:
-        """Return the statement that wakes queues, and its parameters."""
-        return self.text("wake"), (self.config.channel, enqueue.RECORD.join(names))
 
 
 class Client:
@@ -89,26 +47,32 @@ class Client:
         return self._settings.config
 
     @overload
-    def enqueue(self, args: Args, *, conn: Conn | None = None, **options: Unpack[Options]) -> int: ...
+    def enqueue(self, args: Args, *, conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]) -> int: ...
     @overload
-    def enqueue(self, args: A, *, kind: Kind[A], conn: Conn | None = None, **options: Unpack[Options]) -> int: ...
-    def enqueue(self, args: Any, *, kind: Kind[Any] | None = None, conn: Conn | None = None, **options: Unpack[Options]) -> int:
+    def enqueue(
+        self, args: A, *, kind: Kind[A], conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
+    ) -> int: ...
+    def enqueue(
+        self, args: Any, *, kind: Kind[Any] | None = None, conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
+    ) -> int:
         """Enqueue one job and return its id.
 
         `conn`: a connection or session of yours, whose transaction the job is part of. `kind`: for args whose class names none.
+        `wake=False` sends no notification, and the job starts up to FASTQ_POLL_INTERVAL later: for a commit in two phases, which
+        may not notify, and for a transaction that must commit whether the server has room for notifications or not.
         The options `queue`, `priority` (1 is first, 4 last), `max_attempts`, `delay` (seconds) or `at` (with a time zone), and
         `tags` come before those of the kind.
         """
         call = enqueue.one(args, kind, options, self._settings.max_bytes)
-        return int(self._run(call, conn)[0][0])
+        return int(self._run(call, conn, wake=wake)[0][0])
 
     @overload
     def enqueue_many(
-        self, items: Iterable[Args | Enqueue], *, conn: Conn | None = None, **options: Unpack[Options]
+        self, items: Iterable[Args | Enqueue], *, conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
     ) -> list[int]: ...
     @overload
     def enqueue_many(
-        self, items: Iterable[A], *, kind: Kind[A], conn: Conn | None = None, **options: Unpack[Options]
+        self, items: Iterable[A], *, kind: Kind[A], conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
     ) -> list[int]: ...
     def enqueue_many(
         self,
@@ -116,25 +80,32 @@ class Client:
         *,
         kind: Kind[Any] | None = None,
         conn: Conn | None = None,
+        wake: bool = True,
         **options: Unpack[Options],
     ) -> list[int]:
         """Enqueue all of them or none, in one statement; return the ids in their order.
 
-        The options, those of `enqueue`, hold for each job; `Enqueue(args, priority=2)` among the items is a job with its own.
+        The options and `wake` are those of `enqueue`, and hold for each job; `Enqueue(args, priority=2)` among the items is a job
+        with options of its own.
         """
         call = enqueue.many(items, kind, options, self._settings.max_bytes)
-        return [int(row[0]) for row in self._run(call, conn)] if call else []
+        return [int(row[0]) for row in self._run(call, conn, wake=wake)] if call else []
 
     @overload
-    def enqueue_copy(self, items: Iterable[Args | Enqueue], *, conn: Conn | None = None, **options: Unpack[Options]) -> int: ...
+    def enqueue_copy(
+        self, items: Iterable[Args | Enqueue], *, conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
+    ) -> int: ...
     @overload
-    def enqueue_copy(self, items: Iterable[A], *, kind: Kind[A], conn: Conn | None = None, **options: Unpack[Options]) -> int: ...
+    def enqueue_copy(
+        self, items: Iterable[A], *, kind: Kind[A], conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
+    ) -> int: ...
     def enqueue_copy(
         self,
         items: Iterable[Any],
         *,
         kind: Kind[Any] | None = None,
         conn: Conn | None = None,
+        wake: bool = True,
         **options: Unpack[Options],
     ) -> int:
         """Enqueue any number of jobs as they are read, by COPY, all or none; return how many there were.
@@ -142,11 +113,18 @@ class Client:
         A delay or time is for all of them. Where one is refused none is stored; roll your transaction back then.
         """
         delay, at = enqueue.copied_at(options)
+        here = self._here()
         if conn is not None:
-            return self._copy(conn, items, kind, options, delay, at)
-        with self._here().connection() as connection, connection.transaction():
-            connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
-            return self._copy(connection, items, kind, options, delay, at)
+            rows = self._copy(conn, items, kind, options, delay, at)
+            here.wake_on(conn, rows.wakes if wake else ())
+            return rows.count
+        with here.connection() as connection:
+            with connection.transaction():
+                connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
+                rows = self._copy(connection, items, kind, options, delay, at)
+            with suppress(*pool.Failed):  # the jobs are there
+                here.wake_on(connection, rows.wakes if wake else ())
+        return rows.count
 
     def cancel(self, job_id: int, *, conn: Conn | None = None) -> bool:
         """End a job that waits, or have its process end it; False if it had finished or does not exist."""
@@ -189,17 +167,26 @@ class Client:
         # setdefault is atomic: of two threads that come first one has made what nobody uses, and it has opened nothing.
         return here or self._sessions.setdefault(process, _Sessions(self._settings))
 
-    def _run(self, call: Call, conn: Conn | None) -> adapters.Rows:
-        text = self._settings.text(call.statement)
-        if conn is not None:
-            return adapters.run(conn, text, self._settings.parameters(adapters.suited(conn, call), wake=True))
-        return self._here().run(text, call)
+    def _run(self, call: Call, conn: Conn | None, *, wake: bool) -> adapters.Rows:
+        text, here, settings = self._settings.text(call.statement), self._here(), self._settings
+        if conn is None:
+            return here.run(text, call, wake=wake)
+        call = adapters.suited(conn, call)
+        return here.sending(conn, lambda hint: adapters.run(conn, text, settings.parameters(call, wake=hint)), wake=wake)
 
     def _rows(self, text: str, parameters: tuple[object, ...], conn: Conn | None) -> adapters.Rows:
         if conn is not None:
             return adapters.run(conn, text, parameters)
         with self._here().connection() as connection:
             return adapters.run(connection, text, parameters)
+
+    def _hinting(self, text: str, number: int, conn: Conn | None) -> adapters.Rows:
+        """Run a statement over one id that notifies."""
+        here, channel = self._here(), self.config.channel
+        if conn is not None:
+            return here.sending(conn, lambda hint: adapters.run(conn, text, (number, channel if hint else None)))
+        with here.connection() as own:
+            return here.sending(own, lambda hint: adapters.run(own, text, (number, channel if hint else None)))
 
     def _change(self, name: str, job_id: int, conn: Conn | None) -> str:
         outcome = "missing"
@@ -208,7 +195,7 @@ class Client:
             return outcome
         text = self._settings.text_for_one(name)
         for _ in range(ATTEMPTS_TO_FIND):
-            [(_id, _was, outcome)] = self._rows(text, (number, self.config.channel), conn)
+            [(_id, _was, outcome)] = self._hinting(text, number, conn)
             if outcome != "missing":
                 break
         return outcome
@@ -221,15 +208,13 @@ class Client:
         options: Options,
         delay: float | None,
         at: datetime | None,
-    ) -> int:
+    ) -> Copy:
         settings = self._settings
         if delay is not None:
             at = enqueue.time_of(adapters.run(conn, settings.text("copy_at"), (delay,))[0][0])
-        rows = enqueue.Copy(items, kind, options, at)
+        rows = Copy(items, kind, options, at)
         adapters.copy(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
-        if rows.wakes:
-            adapters.run(conn, *settings.waking(rows.wakes))
-        return rows.count
+        return rows
 
 
 class _Sessions:
@@ -238,6 +223,8 @@ class _Sessions:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._limiter = WakeLimiter()
+        if settings.config.poll_only:
+            self._limiter.rest(math.inf)  # nobody listens
         self._lock = Lock()  # guards the opening and closing of the pool
         self._pool: pool.Pool | None = None
         self._timer: Timer | None = None
@@ -254,14 +241,42 @@ class _Sessions:
                 raise
             raise explained from error
 
-    def run(self, text: str, call: Call) -> adapters.Rows:
+    def run(self, text: str, call: Call, *, wake: bool) -> adapters.Rows:
         """Run a call in a transaction of its own, and see to it that its queues are woken."""
-        lead = self._limiter.lead(call.wakes)
+        lead = wake and self._limiter.lead(call.wakes)
+
+        def run(hint: bool) -> adapters.Rows:
+            return cursor.execute(text.encode(), self._settings.parameters(call, wake=hint)).fetchall()
+
         with self.connection() as connection, pool.cursor(connection) as cursor:
-            rows = cursor.execute(text.encode(), self._settings.parameters(call, wake=lead)).fetchall()
-        if not lead:
+            rows = self.sending(connection, run, wake=lead)
+        if wake and not lead:
             self._come_back(self._limiter.trail(call.wakes))
         return rows
+
+    def sending(self, conn: Any, run: Callable[[bool], adapters.Rows], *, wake: bool = True) -> adapters.Rows:
+        """Run a statement with its hint, and once more without one if the server has no room for it.
+
+        In a transaction of the caller's nothing of this happens here: there it is the commit that is refused.
+        """
+        if not wake or self._limiter.resting:
+            return run(False)
+        try:
+            return run(True)
+        except Exception as error:
+            if not hints.refused(error):
+                raise
+            self._limiter.rest(hints.REST)
+            rows = run(False)
+            with suppress(Exception):  # done for its effect and for the log, by whatever library
+                if hints.tell(error, *adapters.run(conn, self._settings.text("hint_queue"), ())[0]):
+                    self._limiter.rest(0.0)
+            return rows
+
+    def wake_on(self, conn: Any, names: Collection[str]) -> None:
+        """Wake queues by a statement of its own."""
+        if names:
+            self.sending(conn, lambda hint: adapters.run(conn, *self._settings.waking(names)) if hint else [])
 
     def close(self) -> None:
         """Wake whoever still waits for it, and close the pool."""
@@ -299,6 +314,6 @@ class _Sessions:
                 suppress(*pool.Failed),
                 opened.connection(patient=False) as connection,
             ):  # a hint: without it the next poll finds the jobs
-                adapters.run(connection, *self._settings.waking(names))
+                self.wake_on(connection, names)
         if not everything:
             self._come_back(delay)

@@ -11,18 +11,19 @@ database after each block, so the loop goes on.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from fastq import adapters, enqueue, pool
+from fastq import adapters, enqueue, hints, pool
 from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args import Args, Kind
-from fastq.client import Settings
+from fastq.client_settings import Settings
 from fastq.config import Config
-from fastq.enqueue import Call, Enqueue, Options
+from fastq.enqueue import Call, Copy, Enqueue, Options
 from fastq.wake_limiter import WakeLimiter
 
 if TYPE_CHECKING:
@@ -45,28 +46,40 @@ class AsyncClient:
         return self._settings.config
 
     @overload
-    async def enqueue(self, args: Args, *, conn: AsyncConn | None = None, **options: Unpack[Options]) -> int: ...
-    @overload
-    async def enqueue(self, args: A, *, kind: Kind[A], conn: AsyncConn | None = None, **options: Unpack[Options]) -> int: ...
     async def enqueue(
-        self, args: Any, *, kind: Kind[Any] | None = None, conn: AsyncConn | None = None, **options: Unpack[Options]
+        self, args: Args, *, conn: AsyncConn | None = None, wake: bool = True, **options: Unpack[Options]
+    ) -> int: ...
+    @overload
+    async def enqueue(
+        self, args: A, *, kind: Kind[A], conn: AsyncConn | None = None, wake: bool = True, **options: Unpack[Options]
+    ) -> int: ...
+    async def enqueue(
+        self,
+        args: Any,
+        *,
+        kind: Kind[Any] | None = None,
+        conn: AsyncConn | None = None,
+        wake: bool = True,
+        **options: Unpack[Options],
     ) -> int:
         """Enqueue one job and return its id.
 
         `conn`: a connection or session of yours, whose transaction the job is part of. `kind`: for args whose class names none.
+        `wake=False` sends no notification, and the job starts up to FASTQ_POLL_INTERVAL later: for a commit in two phases, which
+        may not notify, and for a transaction that must commit whether the server has room for notifications or not.
         The options `queue`, `priority` (1 is first, 4 last), `max_attempts`, `delay` (seconds) or `at` (with a time zone), and
         `tags` come before those of the kind.
         """
         call = enqueue.one(args, kind, options, self._settings.max_bytes)
-        return int((await self._run(call, conn))[0][0])
+        return int((await self._run(call, conn, wake=wake))[0][0])
 
     @overload
     async def enqueue_many(
-        self, items: Iterable[Args | Enqueue], *, conn: AsyncConn | None = None, **options: Unpack[Options]
+        self, items: Iterable[Args | Enqueue], *, conn: AsyncConn | None = None, wake: bool = True, **options: Unpack[Options]
     ) -> list[int]: ...
     @overload
     async def enqueue_many(
-        self, items: Iterable[A], *, kind: Kind[A], conn: AsyncConn | None = None, **options: Unpack[Options]
+        self, items: Iterable[A], *, kind: Kind[A], conn: AsyncConn | None = None, wake: bool = True, **options: Unpack[Options]
     ) -> list[int]: ...
     async def enqueue_many(
         self,
@@ -74,22 +87,24 @@ class AsyncClient:
         *,
         kind: Kind[Any] | None = None,
         conn: AsyncConn | None = None,
+        wake: bool = True,
         **options: Unpack[Options],
     ) -> list[int]:
         """Enqueue all of them or none, in one statement; return the ids in their order.
 
-        The options, those of `enqueue`, hold for each job; `Enqueue(args, priority=2)` among the items is a job with its own.
+        The options and `wake` are those of `enqueue`, and hold for each job; `Enqueue(args, priority=2)` among the items is a job
+        with options of its own.
         """
         call = enqueue.many(items, kind, options, self._settings.max_bytes)
-        return [int(row[0]) for row in await self._run(call, conn)] if call else []
+        return [int(row[0]) for row in await self._run(call, conn, wake=wake)] if call else []
 
     @overload
     async def enqueue_copy(
-        self, items: Iterable[Args | Enqueue], *, conn: AsyncConn | None = None, **options: Unpack[Options]
+        self, items: Iterable[Args | Enqueue], *, conn: AsyncConn | None = None, wake: bool = True, **options: Unpack[Options]
     ) -> int: ...
     @overload
     async def enqueue_copy(
-        self, items: Iterable[A], *, kind: Kind[A], conn: AsyncConn | None = None, **options: Unpack[Options]
+        self, items: Iterable[A], *, kind: Kind[A], conn: AsyncConn | None = None, wake: bool = True, **options: Unpack[Options]
     ) -> int: ...
     async def enqueue_copy(
         self,
@@ -97,6 +112,7 @@ class AsyncClient:
         *,
         kind: Kind[Any] | None = None,
         conn: AsyncConn | None = None,
+        wake: bool = True,
         **options: Unpack[Options],
     ) -> int:
         """Enqueue any number of jobs as they are read, by COPY, all or none; return how many there were.
@@ -104,11 +120,18 @@ class AsyncClient:
         A delay or time is for all of them. Where one is refused none is stored; roll your transaction back then.
         """
         delay, at = enqueue.copied_at(options)
+        here = self._here()
         if conn is not None:
-            return await self._copy(conn, items, kind, options, delay, at)
-        async with self._here().connection() as connection, connection.transaction():
-            await connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
-            return await self._copy(connection, items, kind, options, delay, at)
+            rows = await self._copy(conn, items, kind, options, delay, at)
+            await here.wake_on(conn, rows.wakes if wake else ())
+            return rows.count
+        async with here.connection() as connection:
+            async with connection.transaction():
+                await connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
+                rows = await self._copy(connection, items, kind, options, delay, at)
+            with suppress(*pool.Failed):  # the jobs are there
+                await here.wake_on(connection, rows.wakes if wake else ())
+        return rows.count
 
     async def cancel(self, job_id: int, *, conn: AsyncConn | None = None) -> bool:
         """End a job that waits, or have its process end it; False if it had finished or does not exist."""
@@ -155,19 +178,28 @@ class AsyncClient:
             here = self._sessions[key] = _AsyncSessions(self._settings, loop)
         return here
 
-    async def _run(self, call: Call, conn: AsyncConn | None) -> adapters.Rows:
-        text = self._settings.text(call.statement)
-        if conn is not None:
-            return await adapters.run_async(
-                conn, text, self._settings.parameters(await adapters.suited_async(conn, call), wake=True)
-            )
-        return await self._here().run(text, call)
+    async def _run(self, call: Call, conn: AsyncConn | None, *, wake: bool) -> adapters.Rows:
+        text, here, settings = self._settings.text(call.statement), self._here(), self._settings
+        if conn is None:
+            return await here.run(text, call, wake=wake)
+        call = await adapters.suited_async(conn, call)
+        return await here.sending(
+            conn, lambda hint: adapters.run_async(conn, text, settings.parameters(call, wake=hint)), wake=wake
+        )
 
     async def _rows(self, text: str, parameters: tuple[object, ...], conn: AsyncConn | None) -> adapters.Rows:
         if conn is not None:
             return await adapters.run_async(conn, text, parameters)
         async with self._here().connection() as connection:
             return await adapters.run_async(connection, text, parameters)
+
+    async def _hinting(self, text: str, number: int, conn: AsyncConn | None) -> adapters.Rows:
+        """Run a statement over one id that notifies."""
+        here, channel = self._here(), self.config.channel
+        if conn is not None:
+            return await here.sending(conn, lambda hint: adapters.run_async(conn, text, (number, channel if hint else None)))
+        async with here.connection() as own:
+            return await here.sending(own, lambda hint: adapters.run_async(own, text, (number, channel if hint else None)))
 
     async def _change(self, name: str, job_id: int, conn: AsyncConn | None) -> str:
         outcome = "missing"
@@ -176,7 +208,7 @@ class AsyncClient:
             return outcome
         text = self._settings.text_for_one(name)
         for _ in range(ATTEMPTS_TO_FIND):
-            [(_id, _was, outcome)] = await self._rows(text, (number, self.config.channel), conn)
+            [(_id, _was, outcome)] = await self._hinting(text, number, conn)
             if outcome != "missing":
                 break
         return outcome
@@ -189,15 +221,13 @@ class AsyncClient:
         options: Options,
         delay: float | None,
         at: datetime | None,
-    ) -> int:
+    ) -> Copy:
         settings = self._settings
         if delay is not None:
             at = enqueue.time_of((await adapters.run_async(conn, settings.text("copy_at"), (delay,)))[0][0])
-        rows = enqueue.Copy(items, kind, options, at)
+        rows = Copy(items, kind, options, at)
         await adapters.copy_async(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
-        if rows.wakes:
-            await adapters.run_async(conn, *settings.waking(rows.wakes))
-        return rows.count
+        return rows
 
 
 class _AsyncSessions:
@@ -207,6 +237,8 @@ class _AsyncSessions:
         self.loop = loop
         self._settings = settings
         self._limiter = WakeLimiter()
+        if settings.config.poll_only:
+            self._limiter.rest(math.inf)  # nobody listens
         self._pool: pool.AsyncPool | None = None
         self._timer: asyncio.Task[None] | None = None
 
@@ -222,16 +254,45 @@ class _AsyncSessions:
                 raise
             raise explained from error
 
-    async def run(self, text: str, call: Call) -> adapters.Rows:
+    async def run(self, text: str, call: Call, *, wake: bool) -> adapters.Rows:
         """Run a call in a transaction of its own, and see to it that its queues are woken."""
-        lead = self._limiter.lead(call.wakes)
+        lead = wake and self._limiter.lead(call.wakes)
+
+        async def run(hint: bool) -> adapters.Rows:
+            return await adapters.run_async(connection, text, self._settings.parameters(call, wake=hint))
+
         async with self.connection() as connection:
-            rows = await adapters.run_async(connection, text, self._settings.parameters(call, wake=lead))
-        if not lead:
+            rows = await self.sending(connection, run, wake=lead)
+        if wake and not lead:
             delay = self._limiter.trail(call.wakes)
             if delay is not None:
                 self._timer = self.loop.create_task(self._trailing(delay))
         return rows
+
+    async def sending(self, conn: Any, run: Callable[[bool], Awaitable[adapters.Rows]], *, wake: bool = True) -> adapters.Rows:
+        """Run a statement with its hint, and once more without one if the server has no room for it, as Client's do."""
+        if not wake or self._limiter.resting:
+            return await run(False)
+        try:
+            return await run(True)
+        except Exception as error:
+            if not hints.refused(error):
+                raise
+            self._limiter.rest(hints.REST)
+            rows = await run(False)
+            with suppress(Exception):  # done for its effect and for the log, by whatever library
+                if hints.tell(error, *(await adapters.run_async(conn, self._settings.text("hint_queue"), ()))[0]):
+                    self._limiter.rest(0.0)
+            return rows
+
+    async def wake_on(self, conn: Any, names: Collection[str]) -> None:
+        """Wake queues by a statement of its own."""
+
+        async def wake(hint: bool) -> adapters.Rows:
+            return await adapters.run_async(conn, *self._settings.waking(names)) if hint else []
+
+        if names:
+            await self.sending(conn, wake)
 
     async def aclose(self) -> None:
         """Wake whoever still waits for it, and close the pool."""
@@ -258,5 +319,5 @@ class _AsyncSessions:
         if names:
             with suppress(*pool.Failed):  # a hint: without it the next poll finds the jobs
                 async with opened.connection(patient=False) as connection:
-                    await adapters.run_async(connection, *self._settings.waking(names))
+                    await self.wake_on(connection, names)
         return delay

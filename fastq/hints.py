@@ -7,8 +7,8 @@ without a hint. Its session sends none for REST seconds then, after which the ne
 hint costs nothing more, and while there is none one statement each REST seconds is run twice. Whoever waits for a hint looks by
 itself, too (FASTQ_POLL_INTERVAL, a beat, a ttl).
 
-Used by the thread that owns the session; the clients, whose sessions come from a pool, keep that rest in their wake_limiter.py.
-With FASTQ_POLL_ONLY nobody listens, and no hint is sent.
+Used by the thread that owns the session; the clients, whose sessions come from a pool, keep that rest in wake_limiter.py. With
+FASTQ_POLL_ONLY nobody listens, and no hint is sent.
 
 It deliberately does not look at the queue before it is full: that would be a statement for each statement.
 """
@@ -52,9 +52,9 @@ def refused(error: BaseException) -> bool:
     cause: Any = error
     while cause is not None:
         code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
-        if code is not None:
-            source = getattr(getattr(cause, "diag", None), "source_file", None) or getattr(cause, "server_source_filename", None)
-            return bool(code == PROGRAM_LIMIT and source == ASYNC)
+        source = getattr(getattr(cause, "diag", None), "source_file", None) or getattr(cause, "server_source_filename", None)
+        if code == PROGRAM_LIMIT and source == ASYNC:
+            return True
         cause = getattr(cause, "orig", None) or cause.__cause__  # SQLAlchemy and Django wrap what their driver raises
     return False
 

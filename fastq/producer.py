@@ -100,7 +100,7 @@ class Producer:
         self._feeds = around.feeds
         words = around.board.cursor
         self._waiting = [Waiting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
-        self._resting = [Resting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
+        self._resting = [Resting(words(feed.number), feed.cursor.name, workers) for feed in around.feeds]
         self._outbox = around.outbox
         self._loop = around.loop
         self._connect = connect

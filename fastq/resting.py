@@ -17,13 +17,12 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from fastq import board, db
+from fastq import board, db, hints
 from fastq.events import Seldom, emit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fastq.config import Config
     from fastq.db import Connection
 
 LOOK = 5_000
@@ -36,12 +35,11 @@ REST = 10.0
 class Resting:
     """The looks of one process into one queue; the words are the host's."""
 
-    def __init__(self, words: memoryview, queue: str, kinds: Iterable[str], config: Config) -> None:
+    def __init__(self, words: memoryview, queue: str, kinds: Iterable[str]) -> None:
         self.met = False  # a claim has brought jobs of unknown kinds since the last look; the producer's to set
         self._words = words
         self._queue = queue
         self._kinds = sorted(kinds)
-        self._channel = config.channel
         self._rests_until = 0.0  # monotonic
         self._seldom = Seldom()
 
@@ -53,7 +51,8 @@ class Resting:
         self.met = False
         frontier = [words[at] for at in board.FRONTIER]
         try:
-            _, rested, _ = connection.run_one("job_rest", self._queue, self._kinds, *frontier, LOOK, self._channel)
+            what = (self._queue, self._kinds, *frontier, LOOK)
+            _, rested, _ = hints.sending(connection, lambda channel: connection.run_one("job_rest", *what, channel))
         except db.Error as error:  # a trigger of the user's, say: the claims go on without this
             if not db.row_refused(error):
                 raise

@@ -6,6 +6,8 @@ a thousand small enqueues a second must not send a thousand. Two edges:
 - trailing: what was not allowed is noted by `trail` *after* its commit, and sent by whoever `trail` asked to come back.
   Without it the second of two enqueues in quick succession would wait for the next poll.
 
+While the server has no room for notifications (hints.py) it allows none and forgets who waits: the next poll finds their jobs.
+
 It knows times and names alone; the clients own the timers and the connections. Jobs that are enqueued in the caller's
 transaction do not pass here: there Postgres folds equal wake-ups into one, and when it commits is not ours to know.
 """
@@ -34,10 +36,22 @@ class WakeLimiter:
         self._sent: dict[str, float] = {}
         self._waiting: set[str] = set()
         self._coming = False  # somebody was asked to call `take`
+        self._rests_until = -math.inf
+
+    def rest(self, seconds: float) -> None:
+        """Allow no wake-up for so long."""
+        self._rests_until = self._clock() + seconds
+
+    @property
+    def resting(self) -> bool:
+        """Tell whether no wake-up is allowed at all."""
+        return self._clock() < self._rests_until
 
     def lead(self, names: Collection[str]) -> bool:
         """Tell whether one of these may be woken now; if so, all of them count as woken: one statement wakes them all."""
         now = self._clock()
+        if now < self._rests_until:
+            return False
         with self._lock:
             if not any(self._is_due(name, now) for name in names):
                 return False
@@ -48,6 +62,8 @@ class WakeLimiter:
 
     def trail(self, names: Collection[str]) -> float | None:
         """Note that these are to be woken; return in how many seconds to call `take`, None if somebody will already."""
+        if self.resting:
+            return None
         with self._lock:
             self._waiting.update(names)
             if self._coming or not self._waiting:

@@ -26,7 +26,7 @@ LAYERS = (
         "client client_async producer budget feed portion waiting resting oddities unanswered held away forgotten "
         "hand_back executor loop watchdog completer cursor claims rescan low_water listener registrar recovery neighbours "
         "lease lease_memory elector term chores periodic_store maintainer singleton singletons migrate partitions "
-        "embedded guarded app admin admin_leaders admin_periodic connecting pooler"
+        "embedded guarded app admin admin_leaders admin_periodic connecting pooler client_settings"
     ),
     "process children nursery places waker supervisor",
     "cli bench testing __init__ __main__",

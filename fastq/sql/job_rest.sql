@@ -2,7 +2,7 @@
 --       $7 after each priority's cursor. Says how many jobs it looked at, and how many wait now. A process of a program that announces no
 --       kinds may have any, and then none does.
 -- called by: resting: where a claim has brought jobs of unknown kinds and there is backlog. $1 queue, $3-$6 cursor of priority 1-4 (exclusive),
---            $8 channel.
+--            $8 channel (null: no hint).
 -- index: job_ready, one range per priority; job_pkey; process has as many rows as there are worker processes.
 -- locks: the rows that are put to waiting; rows that others have locked are skipped.
 with looked as materialized (
@@ -37,6 +37,6 @@ with looked as materialized (
     where job.id = mine.id
     returning job.id
 ), woken as (
-    select pg_notify($8::text, '@waiting ' || $1::text) from (select from rested limit 1) as hint
+    select pg_notify($8::text, '@waiting ' || $1::text) from (select from rested limit 1) as hint where $8::text is not null
 )
 select (select count(*) from looked), (select count(*) from rested), (select count(*) from woken)
