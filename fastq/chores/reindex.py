@@ -113,12 +113,9 @@ class Reindex:
         now = time.monotonic()
         found = [index for index in indexes(site) if now - self._tried.get(index.name, -LOOK) >= pause]
         leftovers = [index for index in found if is_leftover(index)]
-        # Below 0: the server's clock was set back since. With an interval of 0 none is due.
-        due = [
-            index
-            for index in found
-            if interval and index.bloated and (index.built_ago is None or not 0 <= index.built_ago < interval)
-        ]
+        # Below 0: the server's clock was set back since.
+        bloated = [index for index in found if index.bloated] if interval else []
+        due = [index for index in bloated if index.built_ago is None or not 0 <= index.built_ago < interval]
         for index in (leftovers or due)[:1]:
             self._tried[index.name] = now
             with suppress(TermOver):
