@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, cast
 import multiprocess
 from multiprocess import forkserver, reduction
 
-from fastq.process import Seat, main
+from fastq.process import main
+from fastq.seat import Seat
 
 if TYPE_CHECKING:
     from fastq.board import Board

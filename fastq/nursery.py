@@ -14,7 +14,8 @@ from pathlib import Path
 
 from setproctitle import setproctitle, setthreadtitle
 
-import fastq.process
+import fastq.process  # what all children share
+import fastq.seat
 from fastq import app
 from fastq.environment import nursery_settings
 from fastq.statements import read_statements
@@ -35,7 +36,7 @@ def ignore_stops() -> None:
 
 
 ignore_stops()
-fastq.process.die_with_parent()
+fastq.seat.die_with_parent()
 read_statements()
 gc.disable()  # no holes in pages that will be shared
 with suppress(BaseException):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from fastq import board
 from fastq.events import emit
-from fastq.process import BOOT_FAILED, BROKEN, RECYCLED
+from fastq.seat import BOOT_FAILED, BROKEN, RECYCLED
 
 if TYPE_CHECKING:
     from fastq.board import Board

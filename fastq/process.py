@@ -19,23 +19,18 @@ It deliberately repairs nothing that a new process repairs: an exception in a th
 
 from __future__ import annotations
 
-import ctypes
-import faulthandler
 import gc
 import logging
 import os
-import random
 import select
-import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from setproctitle import setproctitle
 
-from fastq import app, board, codec, db, forks, log, stdout
+from fastq import app, board, db, forks
 from fastq.away import Away
 from fastq.board import Board
 from fastq.completer import Completer
@@ -52,14 +47,14 @@ from fastq.loop import Loop
 from fastq.outcome import Release
 from fastq.portion import Portion
 from fastq.producer import Producer
+from fastq.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down
 from fastq.singletons import Singletons
 from fastq.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fastq.config import Config
     from fastq.db import Connection
+    from fastq.seat import Seat
 
 TICK = 0.1
 """Seconds between two looks of the watchdog: how late a timeout can be. A guess; not measured."""
@@ -73,42 +68,18 @@ LISTEN = 0.01
 FLUSH_TIMEOUT = 5.0
 """Seconds that completions get to be written at the end: a database that restarts is back within them."""
 
-BOOT_FAILED, RECYCLED, BROKEN = 3, 4, 5
-"""Exit codes that the supervisor tells apart from accidents."""
-
-PR_SET_PDEATHSIG = 1
-GC_THRESHOLD = 50_000
-"""Container objects made between two young collections: a claim makes thousands that all die young. A guess; not measured."""
-
-
-@dataclass
-class Seat:
-    """Everything a child is told: its number in the database, its place, its desk on the board, the ends of its pipes."""
-
-    number: int
-    place: int
-    desk: int
-    config: Config
-    target: str
-    app_dir: Path | None
-    url: str = field(repr=False)
-    board_fd: int
-    control_fd: int  # the supervisor's lines: stop, kill, cancel ID ...
-    wake_read: int  # bytes that wake the producer: its own threads and the supervisor write them
-    wake_write: int
-
 
 def main(seat: Seat) -> NoReturn:
     """Be a worker process until told to end; never returns."""
-    _become_child(seat)
+    sit_down(seat)
     try:
         process = Process(seat)
     except FastqError as error:
         emit("process.boot_failed", level=logging.ERROR, place=seat.place, error=error)
-        _exit(BOOT_FAILED)
+        end(BOOT_FAILED)
     except BaseException as error:  # noqa: BLE001 - whatever the app raises while it is imported
         sys.excepthook(type(error), error, error.__traceback__)
-        _exit(BOOT_FAILED)
+        end(BOOT_FAILED)
     try:
         code = process.run()
     except BaseException as error:  # noqa: BLE001 - a job has closed our pipes, say: the end must not wait for threads of the user's
@@ -116,36 +87,6 @@ def main(seat: Seat) -> NoReturn:
         process.broke()
         code = BROKEN
     process.leave(code)
-
-
-def _become_child(seat: Seat) -> None:
-    """Undo what a child must not have of its parent, and die with it."""
-    die_with_parent()
-    forks.ignore_signals()
-    faulthandler.enable()
-    faulthandler.register(signal.SIGQUIT, all_threads=True)
-    random.seed()
-    stdout.install()
-    gc.set_threshold(GC_THRESHOLD, 20, 100)
-    log.set_up(seat.config)
-    codec.use(seat.config.codec)
-    setproctitle(f"fastq: worker {seat.place + 1}/{seat.config.process_count} starting")
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that forked it has ended."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _exit(code: int) -> NoReturn:
-    """End without running the app's exit handlers among threads that may be stuck."""
-    for flush in (stdout.finish, sys.stderr.flush):
-        try:
-            flush()
-        except (OSError, ValueError):
-            continue
-    os._exit(code)
 
 
 class Process:
@@ -215,7 +156,7 @@ class Process:
         if self._failed.is_set():
             self._tell_ended()
         self.desk[board.LEFT] = 1
-        _exit(code)
+        end(code)
 
     def broke(self) -> None:
         """Note that this process ends because something of it broke."""
@@ -253,7 +194,7 @@ class Process:
             if fd == self._stop_read:
                 lines.append(b"stop")
             elif not heard:
-                _exit(BROKEN)  # alone: nobody beats for us any longer
+                end(BROKEN)  # alone: nobody beats for us any longer
             else:
                 *whole, self._pending = (self._pending + heard).split(b"\n")
                 lines += whole

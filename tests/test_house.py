@@ -28,7 +28,7 @@ LAYERS = (
         "lease lease_memory elector term chores periodic_store maintainer singleton singletons migrate partitions "
         "embedded guarded app admin admin_leaders admin_periodic connecting pooler client_settings"
     ),
-    "process children nursery places waker supervisor",
+    "seat process children nursery places waker supervisor",
     "cli bench testing __init__ __main__",
 )
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules.split()}
@@ -39,7 +39,7 @@ UPWARD = {("worker", "singleton")}
 DOORS = {  # what is imported -> who may
     "psycopg": {"db", "pool", "urls", "moments"},
     "fastq._fastq": {"_codec_c"},
-    "signal": {"supervisor", "process", "nursery", "forks", "cli"},
+    "signal": {"supervisor", "seat", "nursery", "forks", "cli"},
     "multiprocess": {"children"},
 }
 CALLS = {  # an attribute of os -> who may use it
