@@ -55,6 +55,7 @@ bench: build  ## measure, one question per file
 chaos: build  ## kill processes at random and account for every job
 	$(BIN)/python -m tests.chaos --jobs 20000 --kills 23 --json
 	$(BIN)/python -m tests.chaos.forgotten
+	$(BIN)/python -m tests.chaos.lost_beats
 
 failover: build  ## measure how long nobody leads after each kind of fault, and that no leader of the past writes
 	$(BIN)/python -m tests.chaos.failover

@@ -1,9 +1,9 @@
 """`python -m tests.chaos.lost_beats --seconds 200`: connections of a host that fall silent, while jobs of all lengths run on it.
 
-Two hosts, each with a wire of its own (tests/proxy.py), and every setting at its default. Again and again a host loses the
-connection of its next beat, of its next two, or any that is open; nobody is told, and all others work. The next fault comes when
-a beat has got through since: two may be lost, not three. Each job may be attempted once. In the end none was started twice, and
-none discarded.
+Two hosts, each with a wire of its own (tests/proxy.py), and every setting at its default unless given. Again and again a host
+loses the connection of its next beat, of its next two, or any that is open; nobody is told, and all others work. The next fault
+comes when a beat has got through since: two may be lost, not three. Each job may be attempted once. In the end none was started
+twice, and none discarded.
 """
 
 import argparse
@@ -35,8 +35,8 @@ BEATEN = "select max(expires_at)::text from fastq.process where supervisor like 
 STATES = "select state::text, count(*)::int from fastq.job_archive group by 1"
 
 
-def run(url: str, folder: Path, seconds: float, seed: int) -> dict[str, Any]:
-    """Let connections fall silent for so long; return the account."""
+def run(url: str, folder: Path, seconds: float, seed: int, longest: float = LONGEST_JOB, **settings: str) -> dict[str, Any]:
+    """Let connections fall silent for so long, with these settings of the supervisors; return the account."""
     dice = random.Random(seed)
     faults: Counter[str] = Counter()
     with ExitStack() as stack:
@@ -46,6 +46,7 @@ def run(url: str, folder: Path, seconds: float, seed: int) -> dict[str, Any]:
             mine = folder / f"host-{place}"
             mine.mkdir()
             environment = {**os.environ, "FASTQ_DATABASE_URL": wire.url, "CHAOS_LEDGER": str(mine), "FASTQ_LOG_LEVEL": "info"}
+            environment |= settings
             hosts.append(Host(1, 32, environment, mine))
             stack.callback(hosts[-1].clear)
         client = stack.enter_context(Client(url))
@@ -56,7 +57,7 @@ def run(url: str, folder: Path, seconds: float, seed: int) -> dict[str, Any]:
         next_fault = [time.monotonic()] * len(wires)
         beaten = [""] * len(wires)  # as it was at the last fault
         while time.monotonic() < until:
-            naps = [Nap(dice.choice((0.01, 0.1, 1.0, dice.random() * LONGEST_JOB))) for _ in range(6)]
+            naps = [Nap(dice.choice((0.01, 0.1, 1.0, dice.random() * longest))) for _ in range(6)]
             ids += client.enqueue_many([*naps], max_attempts=1)
             for place, wire in enumerate(wires):
                 if wire.lost % 20 == 19:
