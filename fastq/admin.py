@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastq import db, hints
+from fastq import db, hints, sqlstate
 from fastq.args import check_queue
 from fastq.errors import FastqError
 from fastq.job import State
@@ -203,7 +203,7 @@ def list_jobs(
         try:
             rows = connection.run("job_list", low, high, wanted, kind, queue, tag, limit - len(found))
         except db.Error as error:
-            if not db.too_slow(error):
+            if not sqlstate.too_slow(error):
                 raise
             return JobList(found, high, complete=False)
         found += map(_job_row, rows)
@@ -296,7 +296,7 @@ def _run(connection: Connection, name: str, ids: Sequence[int], *, hint: bool) -
                 return hints.sending(connection, lambda channel: connection.run(name, ids, channel))
             return connection.run(name, ids)
         except db.Error as error:
-            if not (tries and (db.deadlocked(error) or db.serialization_failed(error))):
+            if not (tries and (sqlstate.deadlocked(error) or sqlstate.serialization_failed(error))):
                 raise
 
 

@@ -18,7 +18,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastq import board, db
+from fastq import board, db, sqlstate
 from fastq.claimed import Claimed
 from fastq.codec import encode_ids
 from fastq.low_water import LowWater
@@ -85,7 +85,7 @@ class Claims(LowWater):
         try:
             _, row = connection.run_blobs("job_claim_part", self._packed(claim, after, upto, *self.bound[:2]))
         except db.Error as error:
-            if not db.taken_by_others(error):
+            if not sqlstate.taken_by_others(error):
                 raise
             self._be_careful()
             return self._run(connection, claim, tried)

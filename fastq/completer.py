@@ -23,7 +23,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fastq import db, hints, outcome
+from fastq import db, hints, outcome, sqlstate
 from fastq.codec import encode_bools, encode_floats, encode_ids, encode_texts
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit, tell_ended
@@ -156,7 +156,7 @@ class Completer:
                 if self._gives_up:
                     self._leave_unwritten(count, db.first_line(error))
                     return
-                if db.row_refused(error):
+                if sqlstate.row_refused(error):
                     self._bisect(part, error)
                     del parts[0]
                     continue

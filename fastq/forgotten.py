@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastq import board, db
+from fastq import board, db, sqlstate
 from fastq.claimed import integers
 from fastq.events import emit
 from fastq.held import Account
@@ -196,7 +196,7 @@ class Forgotten:
         try:
             _, row = connection.run_blobs("job_of_process", [number, pid, self._host, self._queue.cursor.name.encode(), *places])
         except db.Error as error:
-            if not db.too_slow(error):
+            if not sqlstate.too_slow(error):
                 raise
             self._window = max(self._window // 2, SMALLEST_WINDOW)
             self._begin(SLOW_REST)

@@ -26,7 +26,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastq import connecting, db, hints
+from fastq import connecting, db, hints, sqlstate
 from fastq.config import Config, settled
 from fastq.errors import ConfigError, DatabaseUnavailable, LeaseError
 from fastq.events import emit
@@ -128,7 +128,7 @@ def acquire(
     try:
         return Answer(*connection.run_within(seconds, "lease_acquire", name, holder, ttl, given, seen)[0])
     except db.Error as error:
-        if db.serialization_failed(error):
+        if sqlstate.serialization_failed(error):
             return Answer(None, None, None, None, None)
         raise
 

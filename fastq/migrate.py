@@ -19,7 +19,7 @@ import time
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import db
+from fastq import db, sqlstate
 from fastq.config import migrate_command
 from fastq.errors import DatabaseUnavailable, MigrationError
 from fastq.statements import in_schema
@@ -158,7 +158,7 @@ def _apply_patiently(connection: Connection, migration: Migration, tell: Callabl
         try:
             return _apply(connection, migration)
         except db.Error as error:
-            if not (db.lock_not_available(error) or db.deadlocked(error)):
+            if not (sqlstate.lock_not_available(error) or sqlstate.deadlocked(error)):
                 raise
             if time.monotonic() > give_up:
                 raise MigrationError(

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from fastq import db
+from fastq import db, sqlstate
 from fastq.statements import in_schema
 
 if TYPE_CHECKING:
@@ -245,6 +245,6 @@ def _transaction(connection: Connection, hold: Callable[[], None]) -> Iterator[l
     except BaseException as error:
         if connection.usable:
             connection.execute("rollback")
-        if not db.lock_not_available(error):
+        if not sqlstate.lock_not_available(error):
             raise
         succeeded.clear()

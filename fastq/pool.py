@@ -36,11 +36,10 @@ from fastq.db import (
     SERVER_FIRST,
     first_line,
     refused_encoding,
-    too_slow,
-    undefined_schema,
     writes_odd_dates,
 )
 from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, MigrationError
+from fastq.sqlstate import too_slow, undefined_schema
 from fastq.urls import check_url
 
 Failed = (psycopg.Error, DatabaseUnavailable)

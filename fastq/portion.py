@@ -15,7 +15,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import db
+from fastq import db, sqlstate
 from fastq.budget import share
 from fastq.events import emit
 
@@ -78,7 +78,7 @@ class Portion:
 
     def failed(self, tried: int, queue: str, error: BaseException) -> None:
         """Take half of what was tried next time."""
-        if self.whole and (db.row_refused(error) or db.too_slow(error)):  # a lost connection is told of elsewhere
+        if self.whole and (sqlstate.row_refused(error) or sqlstate.too_slow(error)):  # a lost connection is told of elsewhere
             emit("claim.shrunk", level=logging.WARNING, queue=queue, tried=tried, error=db.first_line(error))
         self.most = max(1, min(tried, self.most) // 2)
 

@@ -25,7 +25,7 @@ from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastq import board, db
+from fastq import board, db, sqlstate
 from fastq.budget import Budget
 from fastq.codec import decode
 from fastq.completer import FIRST_PAUSE, LONGEST_PAUSE, Completer
@@ -244,7 +244,7 @@ class Producer:
         tried, cursor.tried = cursor.tried, None
         if tried is not None:
             feed.portion.failed(tried.limit, cursor.name, error)
-        if tried is None or connection is None or not db.row_refused(error):
+        if tried is None or connection is None or not sqlstate.row_refused(error):
             raise error
         self._desk[board.CLAIM] = 0  # it was answered: none of it has happened
         cursor.look_again()

@@ -23,7 +23,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import board, db, hints
+from fastq import board, db, hints, sqlstate
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit, tell_ended
 from fastq.lease import identity_of
@@ -163,7 +163,7 @@ class Recovery:
             self._recover_one(connection, self._dead[0])
         except (db.Error, DatabaseUnavailable) as error:
             # It may be this one that cannot be recovered: the others first.
-            self._dead.append(self._dead[0]._replace(held_up=db.too_slow(error)))
+            self._dead.append(self._dead[0]._replace(held_up=sqlstate.too_slow(error)))
             self._dead.popleft()
             raise
         self._dead.popleft()

@@ -17,7 +17,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from fastq import board, db, hints
+from fastq import board, db, hints, sqlstate
 from fastq.events import Seldom, emit
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Resting:
             what = (self._queue, self._kinds, *frontier, LOOK)
             _, rested, _ = hints.sending(connection, lambda channel: connection.run_one("job_rest", *what, channel))
         except db.Error as error:  # a trigger of the user's, say: the claims go on without this
-            if not db.row_refused(error):
+            if not sqlstate.row_refused(error):
                 raise
             rested = 0
             if self._seldom.lets(text := db.first_line(error)):

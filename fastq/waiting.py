@@ -22,7 +22,7 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from fastq import board, db
+from fastq import board, db, sqlstate
 from fastq.claimed import Claimed
 from fastq.codec import encode_ids
 from fastq.events import emit
@@ -99,7 +99,7 @@ class Waiting:
         try:
             _, row = connection.run_blobs("job_claim_waiting", [_CLAIM.pack(number), encode_ids(ids), self._queue.encode()])
         except db.Error as error:
-            if not db.row_refused(error):
+            if not sqlstate.row_refused(error):
                 raise
             self._portion.failed(len(rows), self._queue, error)
             if len(rows) == 1:

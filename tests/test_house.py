@@ -19,8 +19,8 @@ LAYERS = (
     "errors config environment masked job retry retention",
     (
         "codec _codec_py _codec_c args args_json args_equal args_faults schedule periodic worker worker_faults board claimed "
-        "lane outcome db moments hints pins urls statements qualified events log stdout enqueue wake_limiter pool adapters conn "
-        "forks django_jobs"
+        "lane outcome db sqlstate moments hints pins urls statements qualified events log stdout enqueue wake_limiter pool "
+        "adapters conn forks django_jobs"
     ),
     (
         "client client_async producer budget feed portion waiting resting oddities unanswered held away forgotten "

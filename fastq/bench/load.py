@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fastq import admin, db, pins
+from fastq import admin, db, pins, sqlstate
 from fastq.errors import FastqError
 from fastq.job import DEFAULT_QUEUE
 from fastq.migrate import migrate
@@ -108,7 +108,7 @@ def _checkpoint(connection: Connection) -> None:
     try:
         connection.execute(_CHECKPOINT)
     except db.Error as error:
-        if not db.forbidden(error):
+        if not sqlstate.forbidden(error):
             raise
 
 

@@ -21,7 +21,7 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-from fastq import db
+from fastq import db, sqlstate
 from fastq.events import emit
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ class Batch:
         try:
             put(batch)
         except db.Error as error:
-            if db.too_slow(error):
+            if sqlstate.too_slow(error):
                 return self._too_slow(batch, rows, error)
-            if not db.row_refused(error):
+            if not sqlstate.row_refused(error):
                 raise
             return [*self._search(batch, put, error), *rest]
         self._slow = 0
@@ -154,11 +154,11 @@ class Batch:
         try:
             put(part)
         except db.Error as error:
-            if db.too_slow(error):
+            if sqlstate.too_slow(error):
                 self.size.shrink(len(part), error)
                 self._passed = True  # another try, a smaller one, is worth it
                 return part
-            if not db.row_refused(error):
+            if not sqlstate.row_refused(error):
                 raise
             if len(part) == 1:
                 group = self._group(part[0])

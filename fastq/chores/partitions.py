@@ -20,7 +20,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from fastq import db, partitions
+from fastq import db, partitions, sqlstate
 from fastq.chores.batch import MAX_BAD, Size
 from fastq.chores.prune import block_ranges
 from fastq.events import emit
@@ -114,7 +114,7 @@ class Partitions:
             with block_ranges(site):
                 (deleted,) = site.write("archive_prune_default", days, size)
         except db.Error as error:
-            if not db.too_slow(error) or size == 1:
+            if not sqlstate.too_slow(error) or size == 1:
                 raise
             self._size.shrink(size, error)
             return NAP
@@ -137,10 +137,10 @@ class Partitions:
             if not partitions.bring_back(site.connection, days, (self._page, 0), (self._page + pages, 0), hold):
                 return REST
         except db.Error as error:
-            if db.row_refused(error) and self._page < aside:
+            if sqlstate.row_refused(error) and self._page < aside:
                 self._singly = max(self._singly, self._page + pages)
                 return NAP if pages > 1 else self._bring_rows_back(site, days, hold)
-            if not db.too_slow(error) or pages == 1:
+            if not sqlstate.too_slow(error) or pages == 1:
                 raise
             self._pages.shrink(pages, error)
             return NAP
@@ -160,7 +160,7 @@ class Partitions:
                     return REST
                 passed += 1
             except db.Error as error:
-                if not db.row_refused(error):
+                if not sqlstate.row_refused(error):
                     raise
                 if self._refused + tried - passed < MAX_BAD:
                     emit("chore.row_skipped", level=logging.WARNING, chore=self.name, id=row, error=db.first_line(error))

@@ -20,7 +20,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import db, hints
+from fastq import db, hints, sqlstate
 from fastq.errors import OptionError
 from fastq.events import emit
 from fastq.periodic import due_ticks
@@ -144,7 +144,7 @@ class Periodic:
             )
             jobs, moved, _ = hints.sending(site.connection, lambda channel: site.write("periodic_enqueue", *columns, channel))
         except db.Error as error:
-            if not (db.row_refused(error) or db.too_slow(error)):
+            if not (sqlstate.row_refused(error) or sqlstate.too_slow(error)):
                 raise  # a full disk, a server that only reads: no schedule's fault
             return self._failed(site, due, error)
         self._batch = min(BATCH, self._batch * 2)
@@ -155,7 +155,7 @@ class Periodic:
         return bool(moved)
 
     def _failed(self, site: Site, due: Sequence[Due], error: db.Error) -> bool:
-        if db.too_slow(error):
+        if sqlstate.too_slow(error):
             self._batch = max(1, len(due) // 2)
             if len(due) > 1:
                 return False  # fewer at once, with the next run

@@ -21,7 +21,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fastq import db
+from fastq import db, sqlstate
 from fastq.chores.batch import Batch
 from fastq.retention import Retention
 
@@ -107,7 +107,7 @@ class Walk:
                     "archive_old", site.queues, self._low, oldest, self._step, *rules, LIMIT, aside
                 )
         except db.Error as error:
-            if not db.too_slow(error) or self._step <= 1.0:
+            if not sqlstate.too_slow(error) or self._step <= 1.0:
                 raise
             self._step /= 4
             return False

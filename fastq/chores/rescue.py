@@ -28,7 +28,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from fastq import db, hints
+from fastq import db, hints, sqlstate
 from fastq.chores.batch import Batch, Size
 from fastq.events import emit, tell_ended
 from fastq.outcome import error_json
@@ -188,7 +188,7 @@ class Rescue:
                 list(self._expired),
             )
         except db.Error as error:
-            if not db.too_slow(error) or window <= SMALLEST_WINDOW:
+            if not sqlstate.too_slow(error) or window <= SMALLEST_WINDOW:
                 raise
             self._window.shrink(window, error)
             return

@@ -98,12 +98,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return FAILED
     except Exception as error:
-        from fastq import db  # noqa: PLC0415 - what raised it has loaded this; help does without
+        from fastq import db, sqlstate  # noqa: PLC0415 - what raised it has loaded this; help does without
 
         if not isinstance(error, db.Error):
             raise
         note(f"fastq: the database refused: {db.first_line(error)}")
-        if db.forbidden(error):
+        if sqlstate.forbidden(error):
             note(f"fastq: {RIGHTS}")
         return NO_DATABASE
     return code

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq import AsyncClient, Client, Config, Kind, connecting, db, statements, term
+from fastq import AsyncClient, Client, Config, Kind, connecting, db, sqlstate, statements, term
 from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.migrate import migrate
 from fastq.urls import check_url
@@ -220,7 +220,7 @@ def test_a_statement_that_waits_is_ended_by_the_server_before_we_cut_it_off_and_
             session.execute("select from fastq.job")
         cut.cancel()
 
-        assert db.too_slow(ended.value)
+        assert sqlstate.too_slow(ended.value)
         assert session.execute("show statement_timeout") == [("450ms",)]
         waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
         assert execute(database, waiting) == [(0,)]

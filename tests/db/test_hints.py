@@ -7,7 +7,7 @@ from importlib import resources
 import psycopg
 import pytest
 
-from fastq import Config, admin, admin_leaders, admin_periodic, completer, db, hints, lease, periodic_store
+from fastq import Config, admin, admin_leaders, admin_periodic, completer, db, hints, lease, periodic_store, sqlstate
 from fastq.chores.admit import Admit
 from fastq.chores.periodic import Periodic
 from fastq.chores.promote import Promote
@@ -64,7 +64,7 @@ def test_only_a_full_queue_is_taken_for_one_and_it_is_no_rows_fault(database, fu
 
     assert [error.sqlstate for error in (rows_own, too_large, full)] == ["54000"] * 3
     assert [hints.refused(error) for error in (rows_own, too_large, full)] == [False, False, True]
-    assert [db.row_refused(error) for error in (rows_own, too_large, full)] == [True, True, False]
+    assert [sqlstate.row_refused(error) for error in (rows_own, too_large, full)] == [True, True, False]
 
 
 def test_completions_are_written_while_the_queue_is_full(database, connection, full_queue, events):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from fastq import admin, db
+from fastq import admin, db, sqlstate
 from fastq.config import Config
 from tests.db.jobs import CHANNEL, END, ERROR, NO_BOUND, START, archived, claim_number, living, session
 from tests.helpers import execute, wait_for
@@ -148,7 +148,7 @@ def tried(connection, statement, *parameters):
     try:
         connection.run(statement, *parameters)
     except db.Error as error:
-        if not db.deadlocked(error):
+        if not sqlstate.deadlocked(error):
             raise
         return 1
     return 0
