@@ -311,10 +311,6 @@ def migrate_command(schema: str) -> str:
     return "fastq migrate" if schema == Config.schema else f"fastq migrate --schema {schema}"
 
 
-POOLER_ADVICE = "set FASTQ_POLL_ONLY=1 (--poll-only), or use a URL that leads to Postgres itself: docs/deploying.md, PgBouncer"
-"""What to do where a pooler shares the sessions of the server and the configuration does not know of it."""
-
-
 def variable_of(name: str) -> str:
     """Return the environment variable of a setting."""
     return f"FASTQ_{name.upper()}"

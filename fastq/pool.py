@@ -28,7 +28,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
 from fastq import moments
-from fastq.config import POOLER_ADVICE, migrate_command
+from fastq.config import migrate_command
 from fastq.db import (
     CONNECT_TIMEOUT,
     ENCODING,
@@ -40,7 +40,7 @@ from fastq.db import (
 )
 from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, MigrationError
 from fastq.sqlstate import too_slow, undefined_schema
-from fastq.urls import check_url
+from fastq.urls import POOLER_ADVICE, check_url
 
 Failed = (psycopg.Error, DatabaseUnavailable)
 

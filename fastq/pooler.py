@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fastq import db, pins
-from fastq.config import POOLER_ADVICE
 from fastq.errors import ConfigError, DatabaseUnavailable
+from fastq.urls import POOLER_ADVICE
 
 if TYPE_CHECKING:
     from fastq.config import Config

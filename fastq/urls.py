@@ -12,6 +12,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from fastq.errors import ConfigError
 
+POOLER_ADVICE = "set FASTQ_POLL_ONLY=1 (--poll-only), or use a URL that leads to Postgres itself: docs/deploying.md, PgBouncer"
+"""What to do where a pooler shares the sessions of the server and the configuration does not know of it."""
+
 
 def check_url(url: str) -> None:
     """Refuse what libpq cannot read, before anybody tries to connect and tries again."""
