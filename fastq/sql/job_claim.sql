@@ -26,8 +26,8 @@ with claimed as (
         where not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
           and case
               when pg_column_size(pick.args) < $13::bigint and pg_column_compression(pick.args) is null then true
-              when coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint < $12::bigint then
-                  set_config('fastq_claim.bytes', (coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint
+              when ('0' || coalesce(current_setting('fastq_claim.bytes', true), ''))::bigint < $12::bigint then
+                  set_config('fastq_claim.bytes', (('0' || coalesce(current_setting('fastq_claim.bytes', true), ''))::bigint
                       + case when pg_column_compression(pick.args) is null then pg_column_size(pick.args)
                           else octet_length(pick.args::text) end)::text, true) is not null
               when current_setting('fastq_claim.left', true) <> '' then false
@@ -45,5 +45,5 @@ select
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
     (json_object_agg(id, tags) filter (where tags is not null))::text,
-    concat_ws(' ', coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0'), nullif(current_setting('fastq_claim.left', true), ''))
+    concat_ws(' ', '0' || coalesce(current_setting('fastq_claim.bytes', true), ''), current_setting('fastq_claim.left', true))
 from claimed

@@ -15,12 +15,12 @@ with claimed as (
       and not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
       and case
           when pg_column_size(args) < $6::bigint and pg_column_compression(args) is null then true
-          when coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint < $5::bigint then
-              set_config('fastq_claim.bytes', (coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint
+          when ('0' || coalesce(current_setting('fastq_claim.bytes', true), ''))::bigint < $5::bigint then
+              set_config('fastq_claim.bytes', (('0' || coalesce(current_setting('fastq_claim.bytes', true), ''))::bigint
                   + case when pg_column_compression(args) is null then pg_column_size(args)
                       else octet_length(args::text) end)::text, true) is not null
-          else set_config('fastq_claim.left', '1 ' || least(
-              nullif(split_part(current_setting('fastq_claim.left', true), ' ', 2), '')::bigint, seq), true) is null
+          else set_config('fastq_claim.left', '1 ' || least(seq, case when current_setting('fastq_claim.left', true) <> '' then
+              split_part(current_setting('fastq_claim.left', true), ' ', 2)::bigint end), true) is null
       end
     returning id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args, tags
 )
@@ -32,5 +32,5 @@ select
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
     (json_object_agg(id, tags) filter (where tags is not null))::text,
-    concat_ws(' ', coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0'), nullif(current_setting('fastq_claim.left', true), ''))
+    concat_ws(' ', '0' || coalesce(current_setting('fastq_claim.bytes', true), ''), current_setting('fastq_claim.left', true))
 from claimed

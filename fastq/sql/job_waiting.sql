@@ -29,8 +29,8 @@ with recursive every (kind) as (
     from pick
     where case
         when pg_column_size(args) < $6::bigint and pg_column_compression(args) is null then true
-        when coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint < $4::bigint then
-            set_config('fastq_claim.bytes', (coalesce(nullif(current_setting('fastq_claim.bytes', true), ''), '0')::bigint
+        when ('0' || coalesce(current_setting('fastq_claim.bytes', true), ''))::bigint < $4::bigint then
+            set_config('fastq_claim.bytes', (('0' || coalesce(current_setting('fastq_claim.bytes', true), ''))::bigint
                 + case when pg_column_compression(args) is null then pg_column_size(args)
                     else octet_length(args::text) end)::text, true) is not null
         else false
