@@ -18,7 +18,7 @@ from datetime import datetime
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from fastq import adapters, enqueue, hints, pool
+from fastq import adapters, enqueue, hints, pool, refusals
 from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args import Args, Kind
 from fastq.client_settings import Settings
@@ -115,8 +115,9 @@ class Client:
         delay, at = enqueue.copied_at(options)
         here = self._here()
         if conn is not None:
-            rows = self._copy(conn, items, kind, options, delay, at)
-            here.wake_on(conn, rows.wakes if wake else ())
+            with self._settings.remedy:
+                rows = self._copy(conn, items, kind, options, delay, at)
+                here.wake_on(conn, rows.wakes if wake else ())
             return rows.count
         with here.connection() as connection:
             with connection.transaction():
@@ -172,11 +173,13 @@ class Client:
         if conn is None:
             return here.run(text, call, wake=wake)
         call = adapters.suited(conn, call)
-        return here.sending(conn, lambda hint: adapters.run(conn, text, settings.parameters(call, wake=hint)), wake=wake)
+        with settings.remedy:
+            return here.sending(conn, lambda hint: adapters.run(conn, text, settings.parameters(call, wake=hint)), wake=wake)
 
     def _rows(self, text: str, parameters: tuple[object, ...], conn: Conn | None) -> adapters.Rows:
         if conn is not None:
-            return adapters.run(conn, text, parameters)
+            with self._settings.remedy:
+                return adapters.run(conn, text, parameters)
         with self._here().connection() as connection:
             return adapters.run(connection, text, parameters)
 
@@ -236,7 +239,7 @@ class _Sessions:
             with self._opened().connection() as connection:
                 yield connection
         except pool.Failed as error:
-            explained = pool.explained(error, self._settings.schema)
+            explained = refusals.explained(error, self._settings.schema)
             if explained is error:
                 raise
             raise explained from error

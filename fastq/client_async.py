@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from fastq import adapters, enqueue, hints, pool
+from fastq import adapters, enqueue, hints, pool, refusals
 from fastq.admin import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args import Args, Kind
 from fastq.client_settings import Settings
@@ -122,8 +122,9 @@ class AsyncClient:
         delay, at = enqueue.copied_at(options)
         here = self._here()
         if conn is not None:
-            rows = await self._copy(conn, items, kind, options, delay, at)
-            await here.wake_on(conn, rows.wakes if wake else ())
+            with self._settings.remedy:
+                rows = await self._copy(conn, items, kind, options, delay, at)
+                await here.wake_on(conn, rows.wakes if wake else ())
             return rows.count
         async with here.connection() as connection:
             async with connection.transaction():
@@ -183,13 +184,15 @@ class AsyncClient:
         if conn is None:
             return await here.run(text, call, wake=wake)
         call = await adapters.suited_async(conn, call)
-        return await here.sending(
-            conn, lambda hint: adapters.run_async(conn, text, settings.parameters(call, wake=hint)), wake=wake
-        )
+        with settings.remedy:
+            return await here.sending(
+                conn, lambda hint: adapters.run_async(conn, text, settings.parameters(call, wake=hint)), wake=wake
+            )
 
     async def _rows(self, text: str, parameters: tuple[object, ...], conn: AsyncConn | None) -> adapters.Rows:
         if conn is not None:
-            return await adapters.run_async(conn, text, parameters)
+            with self._settings.remedy:
+                return await adapters.run_async(conn, text, parameters)
         async with self._here().connection() as connection:
             return await adapters.run_async(connection, text, parameters)
 
@@ -249,7 +252,7 @@ class _AsyncSessions:
             async with self._opened().connection() as connection:
                 yield connection
         except pool.Failed as error:
-            explained = pool.explained(error, self._settings.schema)
+            explained = refusals.explained(error, self._settings.schema)
             if explained is error:
                 raise
             raise explained from error

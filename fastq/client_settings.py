@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, SupportsIndex
 
-from fastq import enqueue
+from fastq import enqueue, refusals
 from fastq.config import Config, settled
 from fastq.errors import ConfigError, OptionError
 from fastq.statements import qualified
@@ -35,6 +35,7 @@ class Settings:
         self.max_bytes = config.max_args_bytes
         self.prepare = not config.poll_only
         self.seconds = config.statement_timeout
+        self.remedy = refusals.Remedy(config.schema)
 
     def text(self, name: str) -> str:
         """Return a statement of fastq/sql for our schema, to be run in a session whose search path is not ours."""

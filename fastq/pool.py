@@ -28,7 +28,6 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
 from fastq import moments
-from fastq.config import migrate_command
 from fastq.db import (
     CONNECT_TIMEOUT,
     ENCODING,
@@ -38,14 +37,10 @@ from fastq.db import (
     refused_encoding,
     writes_odd_dates,
 )
-from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, MigrationError
-from fastq.sqlstate import too_slow, undefined_schema
-from fastq.urls import POOLER_ADVICE, check_url
+from fastq.errors import DatabaseUnavailable
+from fastq.urls import check_url
 
 Failed = (psycopg.Error, DatabaseUnavailable)
-
-NOT_OURS_ALONE = (psycopg.errors.InvalidSqlStatementName, psycopg.errors.DuplicatePreparedStatement)
-"""A prepared statement is missing, or somebody else's has its name: a pooler lets others use the session too."""
 
 MAX_SIZE = 8
 """Connections per process: an enqueue takes about a millisecond, so these carry some thousands a second."""
@@ -349,24 +344,6 @@ def cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[TupleRow]:
 def async_cursor(connection: psycopg.AsyncConnection[Any]) -> psycopg.AsyncCursor[TupleRow]:
     """Make an asynchronous cursor of the same sort."""
     return psycopg.AsyncRawCursor(connection, row_factory=tuple_row)
-
-
-def explained(error: Exception, schema: str) -> Exception:
-    """Turn an error of a connection of ours into the project's, where that says more."""
-    if isinstance(error, FastqError):
-        return error
-    if undefined_schema(error):
-        return MigrationError(f"the schema '{schema}' has no fastq tables, or old ones: run {migrate_command(schema)}")
-    if isinstance(error, NOT_OURS_ALONE):
-        return ConfigError(f"sessions of the database are shared by a pooler ({first_line(error)}): {POOLER_ADVICE}")
-    if too_slow(error):
-        return DatabaseUnavailable(
-            f"the server ended the statement ({first_line(error)}), and nothing was stored: it was slow, or waited for a lock, "
-            "for nearly as long as FASTQ_STATEMENT_TIMEOUT allows"
-        )
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return DatabaseUnavailable(first_line(error))
-    return error
 
 
 def _has_something_to_read(descriptor: int) -> bool:

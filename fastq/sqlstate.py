@@ -58,3 +58,8 @@ def forbidden(error: BaseException) -> bool:
 def undefined_schema(error: BaseException) -> bool:
     """Tell whether the statement failed because the schema is not there or not migrated."""
     return _state(error) in {"3F000", "42P01", "42703", "42883", "42704"}
+
+
+def not_ours_alone(error: BaseException) -> bool:
+    """Tell whether a prepared statement is missing, or somebody else's has its name: a pooler lets others use the session too."""
+    return _state(error) in {"26000", "42P05"}

@@ -20,7 +20,7 @@ LAYERS = (
     (
         "codec _codec_py _codec_c args args_json args_equal args_faults schedule periodic worker worker_faults board claimed "
         "lane outcome db sqlstate moments hints pins urls statements qualified events log stdout enqueue wake_limiter pool "
-        "adapters conn forks django_jobs"
+        "adapters conn forks django_jobs refusals"
     ),
     (
         "client client_async producer budget feed portion waiting resting oddities unanswered held away forgotten "

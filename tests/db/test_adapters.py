@@ -14,6 +14,7 @@ import django
 import psycopg
 import pytest
 import sqlalchemy
+from django.db import utils as django_errors
 from sqlalchemy import orm
 from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 
@@ -202,6 +203,41 @@ def test_a_begin_block_of_sqlalchemy_commits_its_jobs(client, database):
     engine.dispose()
 
     assert [strings for strings, *_ in jobs(database)] == ["there", "too"]
+
+
+# Without our tables
+
+WITHOUT_TABLES = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.InvalidSchemaName,
+    asyncpg.UndefinedTableError,
+    asyncpg.InvalidSchemaNameError,
+    sqlalchemy.exc.ProgrammingError,
+    django_errors.ProgrammingError,
+)
+
+
+@pytest.mark.parametrize("enqueue", WAYS)
+@pytest.mark.parametrize("library", BLOCKING)
+def test_an_error_for_want_of_our_tables_stays_what_it_is_and_says_what_to_run(library, enqueue, empty_database):
+    with library(empty_database) as (connection, _, rollback), Client(empty_database, schema="jobs") as client:
+        with pytest.raises(WITHOUT_TABLES) as caught:
+            enqueue(client, ["x"], conn=connection)
+        rollback()
+
+    assert caught.value.__notes__ == ["the schema 'jobs' has no fastq tables, or old ones: run fastq migrate --schema jobs"]
+
+
+def test_a_table_that_a_trigger_of_the_callers_misses_is_none_of_ours(client, database):
+    execute(
+        database, "create function wanting() returns trigger language plpgsql as 'begin perform from missing; return new; end'"
+    )
+    execute(database, "create trigger wanting before insert on fastq.job for each row execute function wanting()")
+
+    with psycopg.connect(database) as connection, pytest.raises(psycopg.errors.UndefinedTable) as caught:
+        client.enqueue(SortArgs(["x"]), conn=connection)
+
+    assert not hasattr(caught.value, "__notes__")
 
 
 # What jobs are made from, and how
@@ -467,6 +503,20 @@ def test_an_awaited_job_is_there_after_the_commit_not_before_and_never_after_a_r
     asyncio.run(run())
     assert jobs(database) == [(NASTY, TAGS, "available"), ("at", None, "scheduled"), ("delay", None, "scheduled")]
     assert execute(database, "select scheduled_at = %s from fastq.job order by id", at) == [(None,), (True,), (False,)]
+
+
+@pytest.mark.parametrize("enqueue", [await_one, await_many, await_copy])
+@pytest.mark.parametrize("library", AWAITED, ids=lambda library: library.__name__)
+def test_an_awaited_error_for_want_of_our_tables_stays_what_it_is_and_says_what_to_run(library, enqueue, empty_database):
+    async def run():
+        async with AsyncClient(empty_database) as client, library(empty_database) as (connection, _, rollback):
+            with pytest.raises(WITHOUT_TABLES) as caught:
+                await enqueue(client, ["x"], conn=connection)
+            await rollback()
+        return caught.value
+
+    error = asyncio.run(run())
+    assert error.__notes__ == ["the schema 'fastq' has no fastq tables, or old ones: run fastq migrate"]
 
 
 @pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
