@@ -204,7 +204,7 @@ def test_nobody_who_leads_is_missed_at_the_second_look_by_those_that_leave_it_to
     assert [missed() for _ in range(3)] == [[], ["billing"], []]
     fence = lead(connection, "leader:default")
     assert missed() == [], "it leads for every domain"
-    release(connection, fence, CHANNEL)
+    release(connection, fence)
     lead(connection, "leader:mail")
     assert [missed() for _ in range(2)] == [[], ["billing"]]
     lead(connection, "leader:billing")

@@ -317,3 +317,11 @@ def test_a_domain_is_named_host_by_host_while_jobs_go_on(supervise, jobs):
     assert jobs.wait_for(late, "completed").attempt == 1
     assert "domains.overlap" not in new.said
     assert new.stop()[0] == 0
+
+
+def test_where_every_host_leaves_leading_to_others_it_is_told(supervise, jobs):
+    supervisor = supervise(lead="off", lease_ttl=1)
+
+    supervisor.wait_until_it_says("warning leader.missing domain=default")
+
+    assert supervisor.stop()[0] == 0

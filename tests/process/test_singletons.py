@@ -196,7 +196,7 @@ def test_a_singleton_that_holds_the_interpreter_lock_for_longer_than_its_lease_c
     supervisor = hold(supervise, ready=False)
     first = wait_for_lines(jobs, "holds", name="holding")[0]
 
-    second = wait_for_lines(jobs, "start", 2, "holding")[1]
+    second = wait_for_lines(jobs, "start", 2, "holding", 30.0)[1]
 
     assert second.pid != first.pid
     supervisor.wait_until_it_says("process.killed")
@@ -212,7 +212,7 @@ def test_a_singleton_that_holds_the_lock_beside_a_job_runs_in_another_process_an
     jobs.wait_until_told("start", id_)
 
     os.kill(first.pid, signal.SIGSTOP)  # nobody outside can tell it from a call in C
-    second = wait_for_lines(jobs, "start", 2, "holding")[1]
+    second = wait_for_lines(jobs, "start", 2, "holding", 30.0)[1]
     supervisor.wait_until_it_says(f"process.silent pid={first.pid}")
     assert process_exists(first.pid)
     assert jobs.fate(id_).state == "running"
