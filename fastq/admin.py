@@ -83,7 +83,7 @@ class JobRow:
     attempted_at: datetime | None
     finalized_at: datetime | None
     error: str | None
-    waits_for: str | None  # where it is waiting: 'worker', for a process that has one for its kind
+    waits_for: str | None  # where it is waiting: 'worker:KIND', for a process that has one for its kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ with held as (
     select job.id
     from unnest($5::bigint[]) as given (id)
     join fastq.job on job.id = given.id
-    where exists (select from held) and state = 'waiting' and waits_for = 'worker'
+    where exists (select from held) and state = 'waiting' and starts_with(waits_for, 'worker:')
       and (coalesce(cardinality($4::text[]), 0) = 0 or queue = any ($4::text[]))
     for update of job skip locked
 ), admitted as (

@@ -32,7 +32,7 @@ with looked as materialized (
     for update of job skip locked
 ), rested as (
     update fastq.job
-    set state = 'waiting', seq = null, waits_for = 'worker'
+    set state = 'waiting', seq = null, waits_for = 'worker:' || job.kind
     from mine
     where job.id = mine.id
     returning job.id

@@ -29,7 +29,7 @@ with given as (
         scheduled_at = case when delay > 0 and delay < 'infinity' then clock_timestamp() + make_interval(secs => delay) end,
         attempt = attempt - (not charged)::int::smallint,
         claim = null,
-        waits_for = case when delay = 'infinity' then 'worker' end,
+        waits_for = case when delay = 'infinity' then 'worker:' || kind end,
         errors = mine.errors
     from mine
     where job.id = mine.id and not mine.cancel_requested

@@ -2,26 +2,26 @@
 --       those with large args as many as $4 bytes hold, told and counted as in job_claim ($6), without those in $5. Each with its kind,
 --       and whether there may be more.
 -- called by: waiting: before they are claimed.
--- index: job_waiting, skipped from kind to kind, then a range of each.
+-- index: job_waiting, skipped from reason to reason, then a range of each.
 -- locks: none; job_claim_waiting looks again.
-with recursive every (kind) as (
-    (select kind from fastq.job
-     where queue = $1::text and waits_for = 'worker'
+with recursive every (waits_for) as (
+    (select waits_for from fastq.job
+     where queue = $1::text and waits_for >= 'worker:'
        and not exists (select from fastq.queue where queue.name = $1::text and queue.paused_at is not null)
-     order by kind limit 1)
+     order by waits_for limit 1)
     union all
-    select (select kind from fastq.job where queue = $1::text and waits_for = 'worker' and kind > every.kind order by kind limit 1)
-    from every where every.kind is not null
+    select (select waits_for from fastq.job where queue = $1::text and waits_for > every.waits_for order by waits_for limit 1)
+    from every where starts_with(every.waits_for, 'worker:')
 ), pick as (
-    select found.id, every.kind, found.priority, found.args
+    select found.id, found.kind, found.priority, found.args
     from every
     cross join lateral (
-        select id, priority, args from fastq.job
-        where queue = $1::text and kind = every.kind and waits_for = 'worker' and id <> all ($5::bigint[])
+        select id, kind, priority, args from fastq.job
+        where queue = $1::text and job.waits_for = every.waits_for and id <> all ($5::bigint[])
         order by priority, id
         limit $3::bigint
     ) as found
-    where every.kind = any ($2::text[])
+    where starts_with(every.waits_for, 'worker:') and substr(every.waits_for, 8) = any ($2::text[])
     order by found.priority, found.id
     limit $3::bigint
 ), fitting as (

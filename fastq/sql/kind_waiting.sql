@@ -1,28 +1,30 @@
 -- what: the kinds whose jobs wait for a worker, by queue, $2 at most: how many jobs ($1 at most of each), and whether a living process works the
 --       queue and has a worker for the kind. One whose program is older than the announcement of kinds may have any.
 -- called by: admin, chores/unworked: to list them, and to tell of those that nobody knows.
--- index: job_waiting, skipped from kind to kind; process has as many rows as there are worker processes.
+-- index: job_waiting, skipped from reason to reason; process has as many rows as there are worker processes.
 -- locks: none.
-with recursive waiting (queue, kind) as (
-    (select queue, kind from fastq.job where waits_for = 'worker' order by queue, kind limit 1)
+with recursive every (queue, waits_for) as (
+    (select queue, waits_for from fastq.job where waits_for is not null order by queue, waits_for limit 1)
     union all
-    select next.queue, next.kind
-    from waiting
+    select next.queue, next.waits_for
+    from every
     cross join lateral (
-        select queue, kind from fastq.job
-        where waits_for = 'worker' and (queue, kind) > (waiting.queue, waiting.kind)
-        order by queue, kind
+        select queue, waits_for from fastq.job
+        where waits_for is not null and (queue, waits_for) > (every.queue, every.waits_for)
+        order by queue, waits_for
         limit 1
     ) as next
 )
-select waiting.queue::text, waiting.kind::text, counted.jobs, exists (
+select waiting.queue::text, waiting.kind, counted.jobs, exists (
     select from fastq.process
     where process.expires_at > clock_timestamp() and waiting.queue = any (string_to_array(process.queues, ','))
       and (process.kinds is null or waiting.kind = any (process.kinds))
 )
-from (select queue, kind from waiting limit $2::bigint) as waiting
+from (
+    select queue, waits_for, substr(waits_for, 8) as kind from every where starts_with(waits_for, 'worker:') limit $2::bigint
+) as waiting
 cross join lateral (
     select count(*) as jobs
-    from (select from fastq.job where job.queue = waiting.queue and job.kind = waiting.kind and waits_for = 'worker' limit $1::bigint) as sample
+    from (select from fastq.job where job.queue = waiting.queue and job.waits_for = waiting.waits_for limit $1::bigint) as sample
 ) as counted
 order by 1, 2

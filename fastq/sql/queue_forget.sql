@@ -13,7 +13,7 @@ with held as (
       and paused_at is null and created_at < (clock_timestamp() - make_interval(secs => $4::float8))
       and not exists (select from fastq.job where job.queue = queue.name and seq is not null)
       and not exists (select from fastq.job where job.queue = queue.name and scheduled_at is not null)
-      and not exists (select from fastq.job where job.queue = queue.name and waits_for = 'worker')
+      and not exists (select from fastq.job where job.queue = queue.name and waits_for is not null)
       and not exists (
           select from fastq.process
           where queue.name = any (string_to_array(process.queues, ',')) and process.expires_at > clock_timestamp()

@@ -1,5 +1,5 @@
--- what: the queues that are known by a job, a row or a living process, with what is in them. Counts stop at $1: of what is ready or waits for
---       a worker by queue, of what waits for its time over all queues.
+-- what: the queues that are known by a job, a row or a living process, with what is in them. Counts stop at $1: of what is ready or is
+--       waiting by queue, of what waits for its time over all queues.
 -- called by: admin: list_queues. The counts are for people: bounded, so that a backlog of millions does not hold them up.
 -- index: job_ready and job_waiting, skipped from queue to queue; job_due.
 -- locks: none.
@@ -9,9 +9,9 @@ with recursive ready (name) as (
     select (select queue from fastq.job where seq is not null and queue > ready.name order by queue limit 1)
     from ready where ready.name is not null
 ), resting (name) as (
-    (select queue from fastq.job where waits_for = 'worker' order by queue limit 1)
+    (select queue from fastq.job where waits_for is not null order by queue limit 1)
     union all
-    select (select queue from fastq.job where waits_for = 'worker' and queue > resting.name order by queue limit 1)
+    select (select queue from fastq.job where waits_for is not null and queue > resting.name order by queue limit 1)
     from resting where resting.name is not null
 ), later as (
     select queue, count(*) filter (where state = 'scheduled') as scheduled, count(*) filter (where state = 'retryable') as retryable
@@ -39,6 +39,6 @@ cross join lateral (
     from (select state from fastq.job where job.queue = known.name and seq is not null limit $1::bigint) as sample
 ) as counted
 cross join lateral (
-    select count(*) as waiting from (select from fastq.job where job.queue = known.name and waits_for = 'worker' limit $1::bigint) as sample
+    select count(*) as waiting from (select from fastq.job where job.queue = known.name and waits_for is not null limit $1::bigint) as sample
 ) as rested
 order by known.name

@@ -9,9 +9,9 @@ with recursive ready (name) as (
     select (select queue from fastq.job where seq is not null and queue > ready.name order by queue limit 1)
     from ready where ready.name is not null
 ), resting (name) as (
-    (select queue from fastq.job where waits_for = 'worker' order by queue limit 1)
+    (select queue from fastq.job where waits_for is not null order by queue limit 1)
     union all
-    select (select queue from fastq.job where waits_for = 'worker' and queue > resting.name order by queue limit 1)
+    select (select queue from fastq.job where waits_for is not null and queue > resting.name order by queue limit 1)
     from resting where resting.name is not null
 )
 select known.name::text, counted.available, rested.waiting
@@ -22,7 +22,7 @@ cross join lateral (
 ) as counted
 cross join lateral (
     select count(*) as waiting
-    from (select from fastq.job where job.queue = known.name and waits_for = 'worker' limit $1::bigint) as sample
+    from (select from fastq.job where job.queue = known.name and waits_for is not null limit $1::bigint) as sample
 ) as rested
 where not exists (
         select from fastq.process

@@ -19,7 +19,7 @@ def site(database):
 
 
 def wait_for_worker(connection, count=1, **columns):
-    return add(connection, count, state="waiting", seq=None, waits_for="worker", **columns)
+    return add(connection, count, state="waiting", seq=None, waits_for=f"worker:{columns.get('kind', 'nap')}", **columns)
 
 
 def register(connection, number, kinds, *, queues="default", ttl=15.0):

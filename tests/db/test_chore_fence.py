@@ -62,7 +62,7 @@ def site(database, connection):
     add(connection, state="scheduled", seq=None, scheduled_at="2000-01-01")
     add(connection, state="running", attempt=1, claim=claim_number(3, 1), attempted_at="2000-01-01")
     add(connection, state="running", attempt=1, claim=claim_number(3, 1), attempted_at="2000-01-01", max_attempts=1)
-    add(connection, state="waiting", seq=None, waits_for="worker")
+    add(connection, state="waiting", seq=None, waits_for="worker:nap")
     made = site_on(database)
     yield made
     made.connection.close()

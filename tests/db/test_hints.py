@@ -107,7 +107,7 @@ def rescue(site):
 
 
 def admit(site):
-    ids = add(site.connection, 3, state="waiting", seq=None, waits_for="worker")
+    ids = add(site.connection, 3, state="waiting", seq=None, waits_for="worker:nap")
     site.connection.execute(
         "insert into fastq.process (id, host, pid, supervisor, queues, kinds, expires_at) "
         "values (9, 'h', 1, 'h:1:x', 'default', array['nap'], clock_timestamp() + interval '1 hour')"

@@ -87,7 +87,7 @@ def crowded(server, request):
     add(opened, MANY)
     add(opened, 1_000, state="scheduled", seq=None, scheduled_at="2100-01-01")
     add(opened, 1_000, state="retryable", seq=None, scheduled_at="2000-01-01")
-    add(opened, 1_000, state="waiting", seq=None, waits_for="worker")
+    add(opened, 1_000, state="waiting", seq=None, waits_for="worker:nap")
     opened.execute(
         "insert into fastq.job_archive"
         " (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)"

@@ -45,7 +45,7 @@ def test_a_job_that_waits_for_a_worker_has_neither_a_seq_nor_a_time_and_no_attem
     (job,) = waiting(connection)
 
     row = living(connection, job)
-    assert (row["state"], row["waits_for"], row["seq"], row["scheduled_at"]) == ("waiting", "worker", None, None)
+    assert (row["state"], row["waits_for"], row["seq"], row["scheduled_at"]) == ("waiting", "worker:nap", None, None)
     assert (row["attempt"], row["claim"], row["errors"]) == (0, None, None)
     assert list(other.notifications(1.0)) == ["@waiting default"]
 
@@ -88,9 +88,9 @@ def test_a_waiting_job_is_listed_shown_and_counted_with_what_it_waits_for(connec
     (job,) = waiting(connection, queue="emails")
 
     (row,) = admin.list_jobs(operator, states=[State.WAITING]).jobs
-    assert (row.id, row.state, row.waits_for) == (job, State.WAITING, "worker")
+    assert (row.id, row.state, row.waits_for) == (job, State.WAITING, "worker:nap")
     detail = admin.show_job(operator, job)
-    assert (detail.state, detail.waits_for, detail.args, detail.host) == (State.WAITING, "worker", {}, None)
+    assert (detail.state, detail.waits_for, detail.args, detail.host) == (State.WAITING, "worker:nap", {}, None)
     (queue,) = admin.list_queues(operator)
     assert (queue.name, queue.waiting, queue.available, queue.processes, queue.unworked) == ("emails", 1, 0, 0, True)
     assert json.loads(json.dumps(asdict(queue)))["waiting"] == 1
@@ -253,7 +253,7 @@ def test_available_jobs_of_kinds_that_nobody_knows_are_put_to_waiting_in_one_wri
     assert put_to_waiting(connection) == (4, 2)
 
     row = living(connection, unknown)
-    assert (row["state"], row["waits_for"], row["seq"], row["attempt"]) == ("waiting", "worker", None, 0)
+    assert (row["state"], row["waits_for"], row["seq"], row["attempt"]) == ("waiting", "worker:sort", None, 0)
     assert living(connection, late)["state"] == "waiting"
     assert claimed_ids(connection) == [mine, theirs]
     assert claimed_ids(connection, queue="emails") != []
@@ -279,3 +279,25 @@ def test_a_look_for_kinds_that_nobody_knows_is_bounded_begins_at_the_cursor_and_
 
     other.execute("rollback")
     assert claimed_ids(connection) == [first, rest_[0], last]
+
+
+def test_a_job_that_waits_for_something_else_than_a_worker_is_none_of_theirs(connection, operator):
+    for reason in ("limit:mail", "worker", "worker;", "workers:nap"):
+        add(connection, state="waiting", seq=None, waits_for=reason)
+    (mine,) = waiting(connection)
+    ids = [job_id for (job_id,) in connection.execute("select id from fastq.job")]
+    register(connection, 1, ["nap"])
+
+    assert found(connection, ["nap", "", ";", "s:nap"]) == ([mine], {False})
+    assert [(row.kind, row.jobs) for row in admin.list_waiting(operator)] == [("nap", 1)]
+    assert connection.run_one("waiting_known", None, 10, []) == ([mine], ["default"])
+    assert [job.id for job in take(connection, ids)] == [mine]
+    assert [queue.waiting for queue in admin.list_queues(operator)] == [4]
+
+
+def test_a_kind_may_have_any_sign_that_kinds_may_have(connection):
+    kinds = ["a:b", "worker:", "%", "\u00fc\U0001f600", "x" * 127]
+    ids = [waiting(connection, kind=kind)[0] for kind in kinds]
+
+    assert found(connection, kinds) == (ids, {False})
+    assert [job.kind for job in take(connection, ids)] == kinds

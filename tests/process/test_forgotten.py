@@ -77,7 +77,7 @@ def states(connection, ids):
 
 def test_completions_of_jobs_that_had_waited_for_a_worker_are_found_though_no_frontier_tells_of_them(database, connection, often):
     with working(database, database) as (producer, cursor):
-        ids = run_and_keep(connection, producer, cursor, state="waiting", seq=None, waits_for="worker")
+        ids = run_and_keep(connection, producer, cursor, state="waiting", seq=None, waits_for="worker:hold")
         assert max(cursor[at] for at in board.FRONTIER) == 0
         connection.execute("delete from fastq.job_archive")
         connection.execute(RESTORE)

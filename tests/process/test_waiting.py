@@ -110,9 +110,7 @@ def test_a_missed_hint_is_made_up_for_when_the_listener_is_back(supervise, jobs)
     supervisor = supervise(LATE)
     jobs.wait_for(jobs.add("late"), "completed")  # the look at the start is over
     with jobs.connection.transaction():
-        jobs.execute(
-            "insert into fastq.job (kind, queue, state, seq, waits_for) values ('late', 'default', 'waiting', null, 'worker')"
-        )
+        jobs.execute("insert into fastq.job (kind, state, seq, waits_for) values ('late', 'waiting', null, 'worker:late')")
     assert states(jobs) == {"waiting": 1}
 
     jobs.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'fastq listener'")
