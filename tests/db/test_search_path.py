@@ -43,7 +43,7 @@ from tests.helpers import create_database, drop_database, execute
 
 FILES = sorted((Path(fastq.__file__).parent / "sql").glob("*.sql"))
 NAMES = {name for file in FILES for name in re.findall(r"(?<![\w.])([a-z_0-9]+)\(", statements.statement(file.stem))}
-SYNTAX = {"coalesce", "extract", "greatest", "least", "any", "array"}
+SYNTAX = {"coalesce", "extract", "greatest", "least", "any", "array", "nullif"}
 SIGNS = ["=", "<>", "<", ">", "<=", ">=", "+", "-", "*", "/", "||", "->", "->>", ">>", "<<", "|", "&", "~~", "^"]
 TYPES = [
     *("bigint", "integer", "smallint", "boolean", "text", "json", "jsonb", "interval", "timestamptz", "float8", "numeric"),
