@@ -2,7 +2,7 @@
 
 One client per program, made anywhere, shared by all threads; it connects when it is first used, and a child that is forked
 connects for itself. With `conn` a job is part of the caller's transaction: there when that commits, gone when it does
-not. Without, it is a transaction of its own, on a small pool of autocommit connections.
+not. Without, it is a transaction of its own, on one of a few autocommit connections (pool.py).
 
 What is decided about args and options is in enqueue.py, how callers' connections differ in adapters.py, when a wake-up
 may be sent in wake_limiter.py. It deliberately starts no thread but a timer for the last of several wake-ups.

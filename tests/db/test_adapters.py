@@ -285,6 +285,19 @@ def test_a_copy_takes_jobs_that_are_made_from_what_its_own_connection_reads(libr
     assert [int(text) for text, *_ in jobs(database)] == list(range(1, 1001))
 
 
+def test_a_copy_takes_what_django_iterates_over_in_its_autocommit(client, database, monkeypatch):
+    monkeypatch.setattr(adapters, "PORTION", 1)
+    monkeypatch.setattr(enqueue_module, "BLOCK", 1000)
+    with django_connection(database) as (connection, _, _):
+        connection.set_autocommit(True)
+        made = (SortArgs([str(number)]) for (number,) in read_by_django(connection))
+
+        assert client.enqueue_copy(made, conn=connection) == 1000
+        assert connection.get_autocommit()
+
+    assert len(jobs(database)) == 1000
+
+
 def test_a_copy_on_an_autocommit_connection_is_there_whole_or_not_at_all(client, database, monkeypatch):
     monkeypatch.setattr(adapters, "PORTION", 1)
     monkeypatch.setattr(enqueue_module, "BLOCK", 1)
