@@ -9,7 +9,7 @@ from fastq import AsyncClient, Client, Config, adapters, hints
 from fastq.events import Seldom
 from tests.db.jobs import CHANNEL, session
 from tests.db.test_adapters import AWAITED, BLOCKING, WAYS, SortArgs, await_copy, await_many, await_one, jobs
-from tests.helpers import execute
+from tests.helpers import execute, wait_for
 
 AWAITED_WAYS = [await_one, await_many, await_copy]
 
@@ -134,7 +134,7 @@ def test_enqueueing_goes_on_while_the_queue_of_notifications_is_full_and_wakes_a
         monkeypatch.setattr(client._here()._limiter, "_rests_until", 0.0)  # as if it had rested
         enqueue(client, ["three"])  # finds the queue full, asks, and so makes room
         enqueue(client, ["four"])
-    assert heard(listening) == ["default"]
+    wait_for(lambda: heard(listening) == ["default"], what="a wake-up, which a timer may be about to send")
     assert [job for job, *_ in jobs(database)] == ["one", "two", "three", "four"]
 
 
