@@ -25,12 +25,14 @@ from typing import Any
 
 import psycopg
 
+from fastq import hints
 from fastq.client import Client
 from fastq.migrate import migrate
 from tests.chaos import ledger
 from tests.chaos.app import Nap
 from tests.chaos.processes import Host
 from tests.chaos.servers import Servers, give, scratch
+from tests.full_queue import FullQueue
 from tests.helpers import execute, wait_for
 
 JOBS, SECONDS = 80, 1.0  # fewer than there are threads, so all of them run at once, for so long
@@ -121,6 +123,24 @@ def crash_pooled(scene: Scene) -> None:
     crash(scene)
 
 
+def full_queue(scene: Scene) -> None:
+    """Fill the server's queue of notifications while jobs run; let others fail, succeed and become due until all have ended."""
+    full: list[FullQueue] = []
+    scene.run(lambda: full.append(FullQueue(scene.servers.primary.url)))
+    with Client(scene.url) as client, psycopg.connect(scene.url, autocommit=True) as listener:
+        scene.enqueued += client.enqueue_many([Nap(0.1, failures=1)] * JOBS)
+        scene.enqueued += client.enqueue_many([Nap(0.1)] * JOBS, delay=1.0)
+        wait_for(lambda: execute(scene.url, "select count(*) from fastq.job") == [(0,)], PATIENCE, "the jobs to complete")
+        full[0].empty()
+        listener.execute("listen fastq")
+
+        def woken() -> list[psycopg.Notify]:
+            scene.enqueued.append(client.enqueue(Nap(0.0)))
+            return list(listener.notifies(timeout=0.2, stop_after=1))
+
+        wait_for(woken, 2 * hints.REST, "notifications to come again")
+
+
 ASYNC: Any = "alter database {} set synchronous_commit = off"
 FAULTS: dict[str, Callable[[Scene], None]] = {
     "lossy-failover": lossy_failover,
@@ -128,7 +148,9 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
     "restore-of-a-table": restore_of_a_table,
     "async-crash": crash,
     "async-crash-pooled": crash_pooled,
+    "full-queue": full_queue,
 }
+HARMLESS = {"async-crash", "full-queue"}  # the database forgets nothing, or no more
 
 
 def measure(name: str, servers: Servers, folder: Path) -> dict[str, Any]:
@@ -142,7 +164,7 @@ def measure(name: str, servers: Servers, folder: Path) -> dict[str, Any]:
         made.mkdir(parents=True)
     where.chmod(0o755)
     give(written)
-    scene = Scene(servers, database, url, written, ledgers, bites=name != "async-crash")
+    scene = Scene(servers, database, url, written, ledgers, bites=name not in HARMLESS)
     if name.startswith("async"):
         execute(url, ASYNC.format(database))
     if name.endswith("pooled"):

@@ -16,7 +16,11 @@ from fastq import embedded
 from tests.chaos.candidates import role_name
 from tests.helpers import create_database, execute, process_exists, wait_for
 
-SETTINGS = {"fsync": "off", "max_connections": "200"}  # a killed server keeps what it wrote; only the machine must not die
+SETTINGS = {
+    "fsync": "off",  # a killed server keeps what it wrote; only the machine must not die
+    "max_connections": "200",
+    "max_notify_queue_pages": "64",  # the least: half a megabyte
+}
 PATIENCE = 30.0
 
 
