@@ -34,8 +34,7 @@ def session_within(
 ) -> Connection:
     """Open a session of the runtime, or give it up after so many seconds: a thread does it, whatever it is that blocks.
 
-    `timeout` is what its statements may take; `late` is given a session that comes too late: where the URL names several hosts
-    and the first is gone, none may ever come in time.
+    `timeout` is what its statements may take; `late` is given a session that comes too late.
     """
     future: Future[Connection] = Future()
 
@@ -58,3 +57,44 @@ def session_within(
         if not future.cancel():
             return future.result()  # it came at the last moment
         raise DatabaseUnavailable(f"no connection within {seconds:.1f} s") from None
+
+
+class Opener:
+    """Open one session after the other for a thread; one that came too late for its try serves the next.
+
+    Where the URL names several hosts and the first is gone, none may ever come in time.
+    """
+
+    def __init__(self, config: Config, url: str, role: str, timeout: float | None = None) -> None:
+        self._config = config
+        self._url = url
+        self._role = role
+        self._timeout = timeout  # of its statements; None: FASTQ_STATEMENT_TIMEOUT
+        self._wanted = False  # the last try has failed; under the lock, like the next
+        self._late: Connection | None = None
+        self._lock = threading.Lock()
+
+    def open(self, seconds: float) -> Connection:
+        """Return a session within so many seconds, or raise DatabaseUnavailable."""
+        made = self._take(wanted=True)
+        if made is None:
+            made = session_within(seconds, self._config, self._url, self._role, timeout=self._timeout, late=self._keep)
+        surplus = self._take(wanted=False)
+        if surplus is not None:
+            surplus.close()
+        return made
+
+    def _take(self, *, wanted: bool) -> Connection | None:
+        with self._lock:
+            self._wanted = wanted
+            late, self._late = self._late, None
+        return late
+
+    def _keep(self, made: Connection) -> None:
+        """Keep a session that came too late, if it is of use. Called by the thread that has made it."""
+        with self._lock:
+            keep = self._wanted and self._late is None
+            if keep:
+                self._late = made
+        if not keep:
+            made.close()

@@ -22,7 +22,8 @@ import random
 import threading
 from typing import TYPE_CHECKING
 
-from fastq import connecting, db, lease
+from fastq import db, lease
+from fastq.connecting import Opener
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit
 from fastq.lease import Fence, Watch, boottime
@@ -94,11 +95,10 @@ class Elector:
 
     def __init__(self, config: Config, url: str, candidacies: Sequence[Candidacy], role: str = "elector") -> None:
         self._config = config
-        self._url = url
         self._ttl = config.lease_ttl
-        self._role = role
         self._candidacies = list(candidacies)
         self._connection: Connection | None = None
+        self._opener = Opener(config, url, role)
         self._connect_at = 0.0
         self._pause = PAUSE
         self._seldom = Seldom()
@@ -292,7 +292,7 @@ class Elector:
 
     def _session(self, seconds: float) -> Connection:
         if self._connection is None:
-            self._connection = connecting.session_within(self._within(seconds), self._config, self._url, self._role)
+            self._connection = self._opener.open(self._within(seconds))
         return self._connection
 
     def _drop(self) -> None:

@@ -24,7 +24,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from fastq import db
-from fastq.connecting import session_within
+from fastq.connecting import Opener
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit
 from fastq.lease import identity
@@ -60,7 +60,6 @@ class Registrar:
     ) -> None:
         self._declared, self._kinds = list(declared), sorted(kinds)
         self._config = config
-        self._url = url
         self._board = board
         self._cancel = cancel
         self._numbers: deque[int] = deque()
@@ -73,7 +72,7 @@ class Registrar:
         self._stopping = False
         self._registered = False  # a process, ever
         self._connection: Connection | None = None
-        self._late: deque[Connection] = deque()  # opened too late for their try; added by threads that connect
+        self._opener = Opener(config, url, "registrar", min(config.beat_timeout, config.statement_timeout))
         self._until = 0.0  # monotonic time at which the present try is given up
         self.neighbours = Neighbours(config)
         self._recovery = Recovery(config, url, board, self._recovered)
@@ -177,16 +176,10 @@ class Registrar:
         return max(0.01, self._until - time.monotonic())
 
     def _connected(self) -> Connection:
-        """Return the connection, or make one within what is left of the try; what comes later serves the next."""
+        """Return the connection, or make one within what is left of the try."""
         if self._connection is None:
-            self._connection = self._late.popleft() if self._late else self._connect()
-        while self._late:
-            self._late.popleft().close()
+            self._connection = self._opener.open(self._left())
         return self._connection
-
-    def _connect(self) -> Connection:
-        timeout = min(self._config.beat_timeout, self._config.statement_timeout)
-        return session_within(self._left(), self._config, self._url, "registrar", timeout=timeout, late=self._late.append)
 
     def _ask(self, connection: Connection, name: str, *params: object) -> list[tuple[Any, ...]]:
         """Run a statement within what is left of the try; on the connection that it is cut with nothing is asked again."""

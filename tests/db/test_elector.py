@@ -265,6 +265,15 @@ def test_a_slow_answer_to_the_first_request_does_not_lengthen_the_trust_either(s
     assert first[0] <= 2.0 * (1 - MARGIN) - 0.3
 
 
+def test_a_session_that_comes_late_serves_the_next_try_where_the_first_host_of_several_is_gone(stand, proxy, monkeypatch):
+    monkeypatch.setattr(db, "CONNECT_TIMEOUT", 0.5)
+    proxy.late = 0.3  # of each answer: a session takes two, as many as a silent host before it would cost
+
+    stand(url=proxy.url, lease_ttl=2.0).leads(10.0)
+
+    proxy.late = 0.0
+
+
 @pytest.mark.lease("L11", "L17")
 def test_a_term_whose_trust_was_over_for_a_moment_does_not_go_on(stand, database, monkeypatch):
     # The answer comes when the threads of the term may have seen that, and ended: somebody must begin anew.
