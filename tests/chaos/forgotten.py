@@ -35,7 +35,7 @@ from tests.chaos.servers import Servers, give, scratch
 from tests.full_queue import FullQueue
 from tests.helpers import execute, wait_for
 
-JOBS, SECONDS = 80, 1.0  # fewer than there are threads, so all of them run at once, for so long
+JOBS, SECONDS = 80, 2.5  # fewer than there are threads, and long enough that all run at once though processes poll each second
 PROCS, THREADS = 2, 50
 WITHIN = 5.0  # s
 PATIENCE = 60.0
