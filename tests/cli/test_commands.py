@@ -388,3 +388,23 @@ def test_closed_streams_are_no_error(on_database, database, folder):
     told = subprocess.run(["/bin/sh", "-c", f"{words} >&-"], cwd=folder, env=env, stderr=subprocess.PIPE, check=False)
 
     assert (told.returncode, told.stderr) == (0, b"")
+
+
+def test_what_was_deleted_is_told_before_the_error_that_ended_it(on_database, database, fastq):
+    on_database("enqueue", "note", '{"text": "hello"}')
+    for statement in (
+        "create sequence looks",
+        (
+            "create function second_look() returns trigger language plpgsql as $$ begin "
+            "if nextval('public.looks') > 1 then raise 'the disk is gone'; end if; return null; end $$"
+        ),
+        "create trigger looks before delete on fastq.job_archive for each statement execute function second_look()",
+    ):
+        execute(database, statement)
+
+    done = fastq("jobs", "delete", "77", "1", FASTQ_DATABASE_URL=database)
+
+    assert done.stdout == "job 1 deleted\n"
+    assert "1 jobs were not found, and could not be looked for once more: the disk is gone" in done.stderr
+    assert done.returncode == 1
+    assert execute(database, "select count(*) from fastq.job") == [(0,)]
