@@ -56,9 +56,9 @@ class Registrar:
         board: Board,
         cancel: Callable[[dict[int, list[int]]], None],
         declared: Sequence[str] = (),
-        kinds: Sequence[str] = (),
+        kinds: Sequence[str] | None = None,
     ) -> None:
-        self._declared, self._kinds = list(declared), sorted(kinds)
+        self._declared, self._kinds = list(declared), None if kinds is None else sorted(kinds)
         self._config = config
         self._board = board
         self._cancel = cancel

@@ -86,7 +86,7 @@ class Supervisor:
         url: str,
         app_dir: Path | None = None,
         declared: Sequence[str] = (),
-        kinds: Sequence[str] = (),
+        kinds: Sequence[str] | None = None,
     ) -> None:
         read_statements()
         self._config = config

@@ -10,7 +10,7 @@ alter type fastq.state add value 'waiting' after 'retryable';
 alter table fastq.job add column waits_for text collate "C";
 
 -- In the order in which those are claimed that wait for a worker. It does not name the column kind: each claim would have to see
--- whether that has changed, behind a text in the row, which cost 4 % of it (measured). A null is seen at once.
+-- whether that has changed, behind a text in the row, which cost 3 % of it (measured, docs/adr/0017). A null is seen at once.
 create index job_waiting on fastq.job (queue, waits_for, priority, id) where waits_for is not null;
 
 -- The kinds that a process has workers for, written when its row is made. Null: its program is older than this column.
