@@ -230,7 +230,7 @@ class _Sessions:
             self._limiter.rest(math.inf)  # nobody listens
         self._lock = Lock()  # guards the opening and closing of the pool
         self._pool: pool.Pool | None = None
-        self._timer: Timer | None = None
+        self._timers: set[Timer] = set()  # those that have not ended; each change is one step, of whatever thread
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
@@ -287,8 +287,10 @@ class _Sessions:
             opened, self._pool = self._pool, None
         if opened is None:
             return
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in list(self._timers):
+            timer.cancel()
+            if timer.is_alive():
+                timer.join()  # it may have begun: what it has taken is sent before this returns
         self._wake(opened, everything=True)
         opened.close()
 
@@ -302,13 +304,17 @@ class _Sessions:
     def _come_back(self, delay: float | None) -> None:
         if delay is not None:
             # Not a daemon: a program that ends now waits these few milliseconds for its last wake-up.
-            self._timer = Timer(delay, self._trailing)
-            self._timer.start()
+            timer = Timer(delay, lambda: self._trailing(timer))
+            self._timers.add(timer)
+            timer.start()
 
-    def _trailing(self) -> None:
+    def _trailing(self, timer: Timer) -> None:
         opened = self._pool
-        if opened is not None:
-            self._wake(opened)
+        try:
+            if opened is not None:
+                self._wake(opened)
+        finally:
+            self._timers.discard(timer)
 
     def _wake(self, opened: pool.Pool, *, everything: bool = False) -> None:
         names, delay = self._limiter.take(everything)

@@ -22,6 +22,7 @@ from fastq import Args, Client, Config, Enqueue, Kind, admin, pool
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError, UnknownKind
 from fastq.job import EARLIEST, LATEST
 from tests.helpers import Stopwatch, drop_database, execute, url_of, wait_for
+from tests.proxy import Proxy
 
 NASTY = 'back\\slash "quote" {brace} \\N NULL , $1 %s é 🦉 \n\t\r \x1f'
 TAGS = ["plain", "NULL", 'q"uote', "back\\slash", "{brace}", "two words", "é🦉"]
@@ -525,6 +526,22 @@ def test_closing_sends_what_waits(database, listener):
 
     execute(database, "select pg_notify('fastq', '<mark>')")
     assert listener.heard(stop_after=3) == ["slow", "slow", "<mark>"]
+
+
+def test_closing_waits_for_a_wake_up_that_is_on_its_way(database, listener):
+    with Proxy(database, {"wake": Client(database)._settings.text("wake")}) as wire:
+        client = Client(wire.url)
+        wire.hold("wake")
+        wait_for(lambda: client.enqueue(SlowArgs(1)) and wire.held())
+        closing = threading.Thread(target=client.close)
+        closing.start()
+        closing.join(0.2)
+        assert closing.is_alive()
+        wire.release()
+        closing.join()
+
+    execute(database, "select pg_notify('fastq', '<mark>')")
+    assert listener.heard(timeout=0.5, stop_after=10_000)[-1] == "<mark>"
 
 
 # Connections
