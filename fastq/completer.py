@@ -47,6 +47,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 BYTES = 33_554_432
 """Bytes of outputs and errors in one part, and one job beyond: the figure of a claim's args. A server takes no more than 1 GB."""
 
+SHARE = 2
+"""Of FASTQ_BATCH a half is taken at once: standstills are half as long, at the same CPU of Postgres per job (docs/adr/0014)."""
+
 LOSSES = 2
 """Connections that are lost over a part before it is halved: one is lost whenever the server restarts."""
 
@@ -82,6 +85,7 @@ class Completer:
         self._held_up = False  # a part was, and there may be locked rows: look before each
         self._look_at = 0.0  # monotonic time of the next look at them
         self._seldom = Seldom()
+        self._at_once = max(1, config.batch // SHARE)  # jobs taken
         self._most = config.batch  # jobs in a part
         self._grow_at = 0.0  # monotonic
         self._config = config
@@ -98,7 +102,7 @@ class Completer:
 
     def _run(self) -> None:
         while True:
-            jobs = self.outbox.take(self._config.batch)
+            jobs = self.outbox.take(self._at_once)
             if jobs:
                 self._settle(jobs)
             elif self.stopping and (not self.aside or self._gives_up):
@@ -271,7 +275,7 @@ class Completer:
             "completed" if type(job.outcome) is Output else "cancelled" if type(job.outcome) is Cancel else "discarded"
             for job in jobs
         ]
-        errors = [_error_of(job.outcome) for job in jobs]
+        errors = [outcome.error_of(job.outcome) for job in jobs]
         outputs = [job.outcome.json if isinstance(job.outcome, Output) else None for job in jobs]
         self._tell("job_finish", jobs, encode_texts(states), encode_texts(errors), encode_texts(outputs))
         fates = zip(states, jobs, strict=True)
@@ -281,7 +285,7 @@ class Completer:
         jobs.sort(key=_id)
         delays = [outcome.delay_of(job.outcome) for job in jobs]
         charged = [type(job.outcome) is Failed for job in jobs]
-        errors = [_error_of(job.outcome) for job in jobs]
+        errors = [outcome.error_of(job.outcome) for job in jobs]
         columns = encode_floats(delays), encode_bools(charged), encode_texts(errors)
         hints.sending(self._open, lambda to: self._tell("job_retry", jobs, *columns, to.encode() if to else None))
 
@@ -313,12 +317,4 @@ def _id(job: Job[Any]) -> int:
 
 def _told(result: object) -> str:
     """Return what is written of an outcome, or near enough to know its size."""
-    return result.json if isinstance(result, Output) else _error_of(result) or ""
-
-
-def _error_of(result: object) -> str | None:
-    if isinstance(result, Failed):
-        return result.error or None
-    if isinstance(result, Cancel) and result.reason:
-        return outcome.error_json(f"cancelled: {result.reason}")
-    return None
+    return result.json if isinstance(result, Output) else outcome.error_of(result) or ""

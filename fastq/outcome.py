@@ -181,6 +181,15 @@ def delay_of(result: object) -> float:
     return (result.delay or 0.0) if isinstance(result, Failed | Release) else 0.0
 
 
+def error_of(result: object) -> str | None:
+    """Return the JSON object that is kept of an attempt that has failed or was cancelled; None if nothing is."""
+    if isinstance(result, Failed):
+        return result.error or None
+    if isinstance(result, Cancel) and result.reason:
+        return error_json(f"cancelled: {result.reason}")
+    return None
+
+
 def _name_of(value: object) -> str:
     try:
         return type(value).__qualname__

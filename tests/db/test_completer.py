@@ -225,3 +225,15 @@ def test_a_row_that_stays_locked_is_left_at_the_end(database, connection, other,
     assert (writer.thread.is_alive(), writer.unwritten, writer.completed) == (False, 1, 1)
     assert [event.fields["error"] for event in events if event.name == "completions.unwritten"] == ["their rows are locked"]
     other.execute("rollback")
+
+
+def test_a_full_outbox_is_written_by_half_batches(database, connection):
+    counts, outbox = [], Outbox()
+    writer = Completer(Config(batch=4), outbox, lambda: db.connect(database, role="completer"), counts.append)
+    outbox.jobs.extend(claimed(connection, *["kept"] * 8))
+
+    writer.thread.start()
+    writer.finish(time.monotonic() + 10)
+    writer.thread.join()
+
+    assert counts == [2, 2, 2, 2]
