@@ -1,14 +1,14 @@
 """Write completions back: one thread per worker process, a batch at a time.
 
-The first completion after a quiet moment is written at once; while a statement is under way the next ones gather, so the
-batches grow with the load by themselves and there is no interval to tune.
+The first completion after a quiet moment is written at once; while a statement is under way the next ones gather, so batches
+grow with the load, and there is no interval to tune.
 
 Only rows that still carry the claim of the execution change; what does not is told as lost ownership.
 Sorted ids keep two completers from deadlocking. A batch is written in up to four parts, each a commit; a part that
-Postgres refuses because of a value is split until the one row that it is about is found, and that job fails with the reason;
-if that is refused as well without a word, and else not at all: forgotten.py comes back to it.
-What the other parts have written is not sent again: it would be told as lost. A lost connection is rebuilt and the part sent
-again: that is safe, because what had been committed before the answer was lost is no longer ours and changes nothing.
+Postgres refuses because of a value is split until the one row that it is about is found, and that job fails with the reason.
+Where Postgres refuses that too, the failure is written without a text; where even that is refused, forgotten.py takes the job.
+Parts that are written are not sent again: they would be told as lost. A lost connection is rebuilt and its part sent again,
+which is safe: rows that were committed before the answer was lost are no longer ours, and the statement leaves them alone.
 A part is bounded by the bytes that it tells, and halved when the connection is lost over it twice: it may be too much for the
 server, or too slow on its way. What somebody has locked (a transaction that cancels a running job and is not ended) is set aside
 when it has held up a part, and tried again and again.
