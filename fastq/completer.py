@@ -47,8 +47,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 BYTES = 33_554_432
 """Bytes of outputs and errors in one part, and one job beyond: the figure of a claim's args. A server takes no more than 1 GB."""
 
-SHARE = 2
-"""Of FASTQ_BATCH a half is taken at once: standstills are half as long, at the same CPU of Postgres per job (docs/adr/0014)."""
+SHARE = 2 / 3
+"""Of FASTQ_BATCH, taken at once: less makes standstills shorter, and costs two processes some speed (docs/adr/0014)."""
 
 LOSSES = 2
 """Connections that are lost over a part before it is halved: one is lost whenever the server restarts."""
@@ -85,7 +85,7 @@ class Completer:
         self._held_up = False  # a part was, and there may be locked rows: look before each
         self._look_at = 0.0  # monotonic time of the next look at them
         self._seldom = Seldom()
-        self._at_once = max(1, config.batch // SHARE)  # jobs taken
+        self._at_once = max(1, int(config.batch * SHARE))  # taken
         self._most = config.batch  # jobs in a part
         self._grow_at = 0.0  # monotonic
         self._config = config

@@ -227,9 +227,9 @@ def test_a_row_that_stays_locked_is_left_at_the_end(database, connection, other,
     other.execute("rollback")
 
 
-def test_a_full_outbox_is_written_by_half_batches(database, connection):
+def test_a_full_outbox_is_written_by_two_thirds_of_a_batch(database, connection):
     counts, outbox = [], Outbox()
-    writer = Completer(Config(batch=4), outbox, lambda: db.connect(database, role="completer"), counts.append)
+    writer = Completer(Config(batch=3), outbox, lambda: db.connect(database, role="completer"), counts.append)
     outbox.jobs.extend(claimed(connection, *["kept"] * 8))
 
     writer.thread.start()
