@@ -2,9 +2,10 @@
 
 import os
 import resource
+import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import LiteralString, TypeVar
 from urllib.parse import urlsplit
@@ -104,6 +105,20 @@ def process_exists(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):  # it ended just now, or there is no /proc here
         return not Path("/proc/self").is_dir()
+
+
+def freeze(pid: int) -> None:
+    """Stop a process by SIGSTOP, and wait until each of its threads has: until its first thread runs, the others go on."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: all(state == "T" for state in _states(pid)), what=f"process {pid} to stop")
+
+
+def _states(pid: int) -> list[str]:
+    states = []
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # that thread has just ended
+            states.append(path.read_text().rpartition(")")[2].split()[0])
+    return states
 
 
 def url_of(server: str, database: str) -> str:

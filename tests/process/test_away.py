@@ -7,7 +7,7 @@ import pytest
 
 from fastq import board, db
 from tests.db.jobs import add
-from tests.helpers import wait_for
+from tests.helpers import freeze, wait_for
 from tests.process.threads import OPEN, TOLD, working
 
 pytestmark = pytest.mark.process
@@ -27,7 +27,7 @@ def test_a_host_that_thaws_starts_nothing_that_was_done_elsewhere_meanwhile(supe
         jobs.wait_for(id_, "running")
     pids = [frozen.pid, *frozen.descendants]
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     try:
         other = supervise(queues="default=4", **settings)
         for id_ in others:

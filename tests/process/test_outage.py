@@ -16,7 +16,7 @@ import pytest
 from fastq import db, embedded
 from fastq.bench.cost import tree
 from fastq.migrate import migrate
-from tests.helpers import wait_for
+from tests.helpers import freeze, wait_for
 from tests.process.conftest import APP, SESSIONS, Jobs, Supervisor, supervising
 from tests.proxy import Proxy
 
@@ -164,7 +164,7 @@ def test_a_server_that_freezes_is_noticed_and_work_goes_on_when_it_thaws(own_ser
     pids = tree(postmaster(own_server))
 
     for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     try:
         supervisor.wait_until_it_says("connection.cut", times=2)
     finally:

@@ -11,7 +11,7 @@ import pytest
 from fastq import board, db
 from fastq import producer as producers
 from tests.db.jobs import add
-from tests.helpers import wait_for
+from tests.helpers import freeze, wait_for
 from tests.process.threads import JOBS, OPEN, TOLD, working
 from tests.proxy import Proxy
 
@@ -106,7 +106,7 @@ def test_nothing_is_claimed_before_a_session_that_was_cut_has_ended(database, co
             frozen = waiting()
             if b"postgres" not in Path(f"/proc/{frozen}/cmdline").read_bytes():
                 pytest.skip("the server is on another machine")
-            os.kill(frozen, signal.SIGSTOP)
+            freeze(frozen)
             try:
                 producer.connection.cut()
                 wait_for(lambda: [event for event in events if "has not ended yet" in str(event.fields.get("error"))])

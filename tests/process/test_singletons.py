@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.helpers import process_exists, wait_for
+from tests.helpers import freeze, process_exists, wait_for
 
 pytestmark = pytest.mark.process
 
@@ -148,7 +148,7 @@ def test_a_frozen_holder_is_refused_when_it_goes_on(supervise, jobs):
     wait_for_lines(jobs, "acted", 3)
 
     frozen = time.monotonic()
-    os.kill(first.pid, signal.SIGSTOP)
+    freeze(first.pid)
     second = wait_for_lines(jobs, "start", 2)[1]
     assert second.at - frozen < TTL + 0.5 + BUSY
     wait_for_lines(jobs, "acted", len(lines(jobs, "acted")) + 3)
@@ -211,7 +211,7 @@ def test_a_singleton_that_holds_the_lock_beside_a_job_runs_in_another_process_an
     id_ = jobs.add("patient", seconds=2, max_attempts=1)
     jobs.wait_until_told("start", id_)
 
-    os.kill(first.pid, signal.SIGSTOP)  # nobody outside can tell it from a call in C
+    freeze(first.pid)  # nobody outside can tell it from a call in C
     second = wait_for_lines(jobs, "start", 2, "holding", 30.0)[1]
     supervisor.wait_until_it_says(f"process.silent pid={first.pid}")
     assert process_exists(first.pid)

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.helpers import Stopwatch, process_exists, wait_for
+from tests.helpers import Stopwatch, freeze, process_exists, wait_for
 from tests.process.conftest import APP, SESSIONS, title
 
 pytestmark = pytest.mark.process
@@ -94,7 +94,7 @@ def test_a_process_that_does_not_listen_holds_up_neither_the_beat_nor_the_stop(s
     def expiry():
         return jobs.execute("select expires_at from fastq.process where id = %s", number)
 
-    os.kill(worker, signal.SIGSTOP)
+    freeze(worker)
     jobs.execute(  # more than its pipe holds
         """insert into fastq.job (id, kind, queue, state, attempt, claim, cancel_requested, scheduled_at)
         overriding system value
@@ -150,7 +150,7 @@ def test_a_second_signal_does_not_wait_for_a_fork_server_that_hangs(supervise, j
     supervisor = supervise()
     id_ = jobs.add("nap", seconds=30)
     jobs.wait_until_told("start", id_)
-    os.kill(supervisor.nursery, signal.SIGSTOP)
+    freeze(supervisor.nursery)
     supervisor.send(signal.SIGINT)
 
     code, took = supervisor.stop()

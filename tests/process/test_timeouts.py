@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.helpers import Stopwatch, process_exists, wait_for
+from tests.helpers import Stopwatch, freeze, process_exists, wait_for
 from tests.process.jobs import SHORT
 
 pytestmark = pytest.mark.process
@@ -188,7 +188,7 @@ def test_a_host_that_was_frozen_is_not_taken_for_a_job_that_holds_the_interprete
     jobs.wait_until_told("start", times=2)
 
     for pid in (worker, supervisor.pid):
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
     time.sleep(SHORT + GRACE + BEYOND_GRACE + 0.3)
     os.kill(supervisor.pid, signal.SIGCONT)
     time.sleep(0.8)  # it looks each half second

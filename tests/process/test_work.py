@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.helpers import wait_for
+from tests.helpers import freeze, wait_for
 
 pytestmark = pytest.mark.process
 
@@ -143,7 +143,7 @@ def test_a_process_that_does_not_wake_holds_up_no_job(supervise, jobs):
     supervisor = supervise(procs=2, poll_interval=30)
     jobs.wait_until_told("end", jobs.add("nap"))
     frozen = jobs.told("end")[0].pid
-    os.kill(frozen, signal.SIGSTOP)
+    freeze(frozen)
 
     waits = seconds_until_start(jobs, 5, 0.03)
 
