@@ -33,10 +33,10 @@ class Oddities:
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], float] = {}  # monotonic time by event and kind
 
-    def unknown(self, job: Job[Any]) -> None:
+    def unknown(self, kind: str, queue: str, job: int) -> None:
         """Tell of a job whose kind has no worker here: it is waiting from now on."""
-        if self._due("kind.unknown", job.kind):
-            emit("kind.unknown", level=logging.WARNING, kind=job.kind, queue=job.queue, id=job.id)
+        if self._due("kind.unknown", kind):
+            emit("kind.unknown", level=logging.WARNING, kind=kind, queue=queue, id=job)
 
     def look_at(self, job: Job[Any]) -> None:
         """Tell if a job has the default of attempts where its worker states another number."""

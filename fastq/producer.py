@@ -213,7 +213,8 @@ class Producer:
                 self._forgotten.reach(feed.number, found.last_seqs())
                 taken.append(self._take(feed, found))
                 wanted -= len(found)
-            self._resting[feed.number].look(connection)
+            for kind, job in self._resting[feed.number].look(connection):
+                self._oddities.unknown(kind, cursor.name, job)
             if not wanted or not cursor.due():  # another process of this host has just looked
                 return bool(taken and any(taken[0]))
             cursor.bound = feed.portion.bound(self._budget)
@@ -292,7 +293,7 @@ class Producer:
             emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, **attempt_of(job, result), error=error)
         self._resting[feed.number].met |= bool(unknown)
         for job in unknown:
-            self._oddities.unknown(job)
+            self._oddities.unknown(job.kind, job.queue, job.id)
             job.outcome = WAITS
         if jobs:
             self._oddities.look_at(jobs[0])

@@ -1,7 +1,7 @@
--- what: puts available jobs of one queue to waiting whose kind is none of $2 and no living process of the queue has a worker for: among the first
---       $7 after each priority's cursor. Says how many jobs it looked at, and how many wait now. A process of a program that announces no
---       kinds may have any, and then none does.
--- called by: resting: where a claim has brought jobs of unknown kinds and there is backlog. $1 queue, $3-$6 cursor of priority 1-4 (exclusive),
+-- what: puts available jobs of one queue to waiting whose kind is none of $2 and no living process of the queue has a worker for: among the
+--       first $7 after each priority's cursor. Says how many jobs it looked at, how many wait now, which kinds these have, and the first job
+--       of each. A process of a program that announces no kinds may have any, and then no job is put to waiting.
+-- called by: resting: before a process's first claim, and where one has brought jobs of unknown kinds and there is backlog. $1 queue, $3-$6 cursor of priority 1-4 (exclusive),
 --            $8 channel (null: no hint).
 -- index: job_ready, one range per priority; job_pkey; process has as many rows as there are worker processes.
 -- locks: the rows that are put to waiting; rows that others have locked are skipped.
@@ -35,8 +35,14 @@ with looked as materialized (
     set state = 'waiting', seq = null, waits_for = 'worker:' || job.kind
     from mine
     where job.id = mine.id
-    returning job.id
+    returning job.id, job.kind
 ), woken as (
     select pg_notify($8::text, '@waiting ' || $1::text) from (select from rested limit 1) as hint where $8::text is not null
 )
-select (select count(*) from looked), (select count(*) from rested), (select count(*) from woken)
+select
+    (select count(*) from looked),
+    (select count(*) from rested),
+    coalesce(array_agg(kind), '{}'),
+    coalesce(array_agg(first), '{}'),
+    (select count(*) from woken)
+from (select kind::text, min(id) as first from rested group by kind) as told

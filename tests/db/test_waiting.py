@@ -250,7 +250,8 @@ def test_available_jobs_of_kinds_that_nobody_knows_are_put_to_waiting_in_one_wri
     register(connection, 3, ["sort"], queues="emails")
     other.listen(CHANNEL)
 
-    assert put_to_waiting(connection) == (4, 2)
+    looked, rested, kinds, firsts, _ = connection.run_one("job_rest", "default", ["nap"], *START, 100, CHANNEL)
+    assert (looked, rested, kinds, firsts) == (4, 2, ["sort"], [unknown])
 
     row = living(connection, unknown)
     assert (row["state"], row["waits_for"], row["seq"], row["attempt"]) == ("waiting", "worker:sort", None, 0)

@@ -53,9 +53,9 @@ def test_the_same_is_told_once_in_a_while(events):
     oddities, job = Oddities(), job_with(25, stated=1)
 
     oddities.look_at(job)
-    oddities.unknown(job)
+    oddities.unknown(job.kind, job.queue, job.id)
     oddities.look_at(job)
-    oddities.unknown(job)
+    oddities.unknown(job.kind, job.queue, job.id)
     assert [event.name for event in events] == ["max_attempts.differs", "kind.unknown"]
     oddities._told = {told: at - TOLD_EVERY for told, at in oddities._told.items()}
     oddities.look_at(job)
