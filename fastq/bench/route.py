@@ -8,7 +8,8 @@ Completions are counted on the supervisor's board, where each process adds up wh
 measured program one glance every two milliseconds; asking the database would make it count rows instead of working jobs.
 The same glances tell the longest standstill: the longest time in which no glance found more completions than the one before,
 from the opening of the queue to the last completion. It is known to the time between two glances, and a machine that is
-busy makes them rarer: a glance that comes late may make a standstill seem longer, or join two to one.
+busy makes them rarer: a glance that comes late may make a standstill seem longer, or join two to one. The CPU time of the
+glances is none of the jobs', so it is taken off.
 """
 
 from __future__ import annotations
@@ -64,14 +65,14 @@ def work(connection: Connection, config: Config, jobs: int, meter: Meter) -> Run
         program.hear("ready")
         before, began = meter.read(program.pid), time.monotonic_ns()
         open_queue(connection)
-        ended, first, stall = program.hear("done")
+        ended, first, stall, glances = program.hear("done")
         spent = meter.read(program.pid).since(before)
         if rest := left(connection):
             raise FastqError(f"{rest} of {jobs} jobs are left although {jobs} completions were counted")
     return Run(
         jobs_per_s=jobs / (ended - began) * 1e9,
         postgres_us=None if spent.postgres is None else spent.postgres / jobs * 1e6,
-        process_us=spent.program / jobs * 1e6,
+        process_us=(spent.program - glances / 1e9) / jobs * 1e6,
         wal_bytes=spent.wal / jobs,
         longest_stall=max(first - began, stall) / 1e9,
     )
@@ -107,8 +108,9 @@ def _watch(shown: Board, processes: int, jobs: int) -> None:
 def _completed(desks: list[memoryview], jobs: int) -> bool:
     """Wait until so many jobs have been completed; False if it does not get there.
 
-    Tells when the last and the first were found completed, and the longest standstill in between.
+    Tells when the last and the first were found completed, the longest standstill in between, and the CPU time of the glances.
     """
+    cpu = time.thread_time_ns()
     moved = time.monotonic_ns()
     first = last = longest = 0
     while True:
@@ -117,7 +119,7 @@ def _completed(desks: list[memoryview], jobs: int) -> bool:
             longest = max(longest, now - moved if first else 0)
             first, last, moved = first or now, ended, now
         if ended >= jobs:
-            tell("done", now, first, longest)
+            tell("done", now, first, longest, time.thread_time_ns() - cpu)
             return True
         if now - moved > PATIENCE * 1e9:
             tell("stalled", ended)
