@@ -70,7 +70,7 @@ def test_jobs_of_an_unknown_kind_that_come_after_others_are_met_by_a_claim_and_t
 
     written = dict(jobs.execute("select state, count(*) from written group by state"))
     assert written["waiting"] == 3_000
-    assert written["running"] <= 100  # by which the processes came to know of the kind
+    assert written.get("running", 0) <= 100  # by which the process that had worked the nap came to know of the kind
 
 
 def test_a_trigger_that_refuses_what_is_put_to_waiting_holds_up_nothing(supervise, jobs):
