@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import orjson
 from psycopg.adapt import PyFormat, Transformer
 
-from fastq import _codec_py, codec
-from fastq.args import Kind
+from fastq.args.kinds import Kind
+from fastq.work.codec import codec, twin
 
 BATCH = 1_000
 ROUNDS = 150  # the best of so many; a shared machine disturbs most of them
@@ -94,7 +94,7 @@ def ratio(theirs, ours) -> dict[str, float]:
 
 def decode(cls: type, make, rows: list[bytes], read) -> dict[str, float]:
     kind = Kind("bench", cls)
-    blob = _codec_py.BETWEEN.join(rows)
+    blob = twin.BETWEEN.join(rows)
     loads = orjson.loads
     expected = [make(loads(row)) for row in rows]
     assert read(kind.codec, blob, BATCH) == (expected, [])
@@ -121,11 +121,11 @@ def encode() -> tuple[dict[str, float], dict[str, float]]:
 
 def measure(wanted: str) -> dict[str, object]:
     used = codec.use(wanted)
-    read = _codec_py.read
+    read = twin.read
     if used == "c":
-        from fastq import _codec_c  # noqa: PLC0415 - may not be there
+        from fastq.work.codec import core  # noqa: PLC0415 - may not be there
 
-        read = _codec_c.read
+        read = core.read
     told, plain = encode()
     parts = {
         "decode_flat": decode(Mail, lambda fields: Mail(**fields), mails(), read),

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fastq import embedded
 from fastq.bench import load, report
 from fastq.config import Config
+from fastq.postgres import embedded
 
 FEW = 200  # jobs of a round when nothing is measured
 results = []  # name, jobs per second

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from bench.adr.measure import NUMBER, SCHEMA, database
-from fastq import db
-from fastq.migrate import migrate
+from fastq.postgres import db
+from fastq.schema.migrate import migrate
 
 TIMES = 200
 REST = 0.02  # s between two: the mean of what `fastq bench` leaves between two jobs

@@ -20,10 +20,11 @@ from pathlib import Path
 
 from bench.adr import measure
 from bench.adr.measure import BATCH, SCHEMA, claims, filled, parts
-from fastq import _codec_py, db, embedded
-from fastq.claimed import Claimed
 from fastq.errors import DatabaseUnavailable
-from fastq.migrate import migrate
+from fastq.postgres import db, embedded
+from fastq.schema.migrate import migrate
+from fastq.work.codec import twin
+from fastq.work.codec.claimed import Claimed
 
 JOBS = 10_000
 PATIENCE = 120.0
@@ -84,8 +85,8 @@ def completing(name: str, batches: list[Claimed]) -> Callable[[db.Connection], o
 
     def complete(session: db.Connection) -> None:
         for batch in batches:
-            ids = _codec_py.encode_ints(sorted(batch.ids))
-            done, _ = session.run_blobs(name, [ids, _codec_py.encode_ints([batch.claim])])
+            ids = twin.encode_ints(sorted(batch.ids))
+            done, _ = session.run_blobs(name, [ids, twin.encode_ints([batch.claim])])
             assert done == len(batch)
 
     return complete

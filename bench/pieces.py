@@ -3,14 +3,14 @@
 import itertools
 import struct
 
-from fastq import db
+from fastq.args.options import DEFAULT_QUEUE
 from fastq.bench.app import registry
 from fastq.bench.load import fill
 from fastq.board import Board
-from fastq.claimed import SEPARATOR, Claimed
-from fastq.codec import decode
-from fastq.cursor import Cursor
-from fastq.job import DEFAULT_QUEUE
+from fastq.postgres import db
+from fastq.work.codec.claimed import SEPARATOR, Claimed
+from fastq.work.codec.codec import decode
+from fastq.work.cursor.cursor import Cursor
 
 FIRST_CLAIM = 1 << 32
 

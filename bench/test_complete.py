@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from bench.pieces import Claimer
-from fastq import db
-from fastq.completer import Completer
-from fastq.lane import Outbox
+from fastq.postgres import db
+from fastq.work.complete.completer import Completer
+from fastq.work.shared.lane import Outbox
 
 JOBS, ROUNDS = 20_000, 5
 POLL = 0.0005  # s between two looks: 1 % of a round

@@ -7,7 +7,7 @@ import pytest
 
 from bench.pieces import claimed
 from fastq import Args, Job, Registry, Worker
-from fastq.codec import decode
+from fastq.work.codec.codec import decode
 
 JOBS = 2_000
 registry = Registry()

@@ -8,10 +8,10 @@ import pytest
 from bench.pieces import claimed
 from fastq import Args, Job, Registry, Worker
 from fastq.board import Board
-from fastq.codec import decode
-from fastq.executor import Executor
-from fastq.lane import Lane, Outbox
-from fastq.loop import Loop
+from fastq.work.codec.codec import decode
+from fastq.work.execute.executor import Executor
+from fastq.work.execute.loop import Loop
+from fastq.work.shared.lane import Lane, Outbox
 
 JOBS = 20_000
 POLL = 0.0002  # s between two looks at the outbox: 1 % of a round

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from fastq import Config, embedded
+from fastq import Config
+from fastq.postgres import embedded
 
 
 def url() -> str:

@@ -9,7 +9,8 @@ import itertools
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fastq import Args, Client, Config, Job, Registry, Snooze, Worker, embedded
+from fastq import Args, Client, Config, Job, Registry, Snooze, Worker
+from fastq.postgres import embedded
 
 registry = Registry()
 

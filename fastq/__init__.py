@@ -10,21 +10,21 @@ Public are the names below, what their methods take, return and raise, `fastq.er
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fastq.args import Args, Kind, kind
+from fastq.args.kinds import Args, Kind, kind
 from fastq.config import Config
-from fastq.enqueue import Enqueue
+from fastq.enqueue.calls import Enqueue
 from fastq.errors import FastqError
-from fastq.job import Cancel, Job, JobCancelled, JobTimeout, Snooze, State
-from fastq.periodic import Backfill
-from fastq.schedule import Cron, Every
-from fastq.worker import Registry, Worker
+from fastq.jobs.job import Cancel, Job, JobCancelled, JobTimeout, Snooze, State
+from fastq.jobs.periodic import Backfill
+from fastq.jobs.schedule import Cron, Every
+from fastq.jobs.worker import Registry, Worker
 
 if TYPE_CHECKING:
-    from fastq.admin import JobDetail
-    from fastq.client import Client
-    from fastq.client_async import AsyncClient
-    from fastq.lease import Lease
-    from fastq.singleton import Singleton, SingletonStopped
+    from fastq.admin.jobs import JobDetail
+    from fastq.enqueue.client import Client
+    from fastq.enqueue.client_async import AsyncClient
+    from fastq.leases.lease import Lease
+    from fastq.leases.singleton import Singleton, SingletonStopped
 
 __all__ = [
     "Args",
@@ -53,12 +53,12 @@ __all__ = [
 ]
 
 _LATE = {
-    "Client": "fastq.client",
-    "AsyncClient": "fastq.client_async",
-    "JobDetail": "fastq.admin",
-    "Lease": "fastq.lease",
-    "Singleton": "fastq.singleton",
-    "SingletonStopped": "fastq.singleton",
+    "Client": "fastq.enqueue.client",
+    "AsyncClient": "fastq.enqueue.client_async",
+    "JobDetail": "fastq.admin.jobs",
+    "Lease": "fastq.leases.lease",
+    "Singleton": "fastq.leases.singleton",
+    "SingletonStopped": "fastq.leases.singleton",
 }
 
 

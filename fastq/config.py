@@ -19,10 +19,10 @@ import re
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from fastq.args.options import QUEUE, QUEUE_RULE
 from fastq.errors import ConfigError
-from fastq.job import QUEUE, QUEUE_RULE
+from fastq.jobs.retention import FORMAT, Retention
 from fastq.masked import masked
-from fastq.retention import FORMAT, Retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,5 +1,5 @@
 """What helps to test programs that use fastq, imported by tests alone: leases in memory, on a board whose time can be moved."""
 
-from fastq.lease_memory import LeaseBoard, MemoryLease
+from fastq.leases.memory import LeaseBoard, MemoryLease
 
 __all__ = ["LeaseBoard", "MemoryLease"]

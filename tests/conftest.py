@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from fastq import embedded
 from fastq.errors import FastqError
 from fastq.events import Event, subscribe
+from fastq.postgres import embedded
 from tests.full_queue import FullQueue
 from tests.helpers import create_database, drop_database, execute, process_exists
 
@@ -75,7 +75,7 @@ def empty_database(server: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def migrated_template(server: str) -> Iterator[str]:
     """Give the name of a migrated database to copy; nobody connects to it once it is made."""
-    from fastq.migrate import migrate  # late, so that tests without a schema do not depend on it
+    from fastq.schema.migrate import migrate  # late, so that tests without a schema do not depend on it
 
     name = f"fastq_test_{os.getpid()}_template"
     migrate(create_database(server, name))

@@ -169,7 +169,7 @@ def test_the_events_of_the_operators_page_are_those_of_the_code() -> None:
 
 def test_the_chores_of_the_operators_page_are_those_of_the_code() -> None:
     table = (DOCS / "operating.md").read_text().partition("| chore |")[2].partition("\n\n")[0]
-    modules = "".join(path.read_text() for path in (ROOT / "fastq" / "chores").glob("*.py"))
+    modules = "".join(path.read_text() for path in (ROOT / "fastq" / "lead").rglob("*.py"))
 
     assert sorted(re.findall(r"^\| ([a-z_]+) \|", table, re.MULTILINE)) == sorted(
         re.findall(r'^    name = "(\w+)"', modules, re.MULTILINE)

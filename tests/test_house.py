@@ -1,4 +1,4 @@
-"""The rules of the house that a program can check: sizes, layers, doors, and the headers of the SQL."""
+"""The rules of the house that a program can check: sizes, rooms, doors, and the headers of the SQL."""
 
 import ast
 import functools
@@ -14,33 +14,50 @@ MODULES = sorted((ROOT / "fastq").rglob("*.py"))
 STATEMENTS = sorted((ROOT / "fastq" / "sql").rglob("*.sql"))
 MODULE_LINES, FUNCTION_LINES = 400, 60
 
-# A module imports modules of lower layers, and of its own, for types too. A new module gets its place here.
-LAYERS = (
-    "errors config environment masked job retry retention",
-    (
-        "codec _codec_py _codec_c args args_json args_equal args_faults schedule periodic worker worker_faults board claimed "
-        "lane outcome db sqlstate moments hints pins urls statements qualified events log stdout enqueue wake_limiter pool "
-        "adapters conn forks django_jobs refusals"
-    ),
-    (
-        "client client_async producer budget feed portion waiting resting oddities unanswered held away forgotten "
-        "hand_back executor loop watchdog completer cursor claims rescan low_water listener registrar recovery neighbours "
-        "lease lease_memory elector term chores periodic_store maintainer singleton singletons migrate partitions "
-        "embedded guarded app admin admin_leaders admin_periodic connecting pooler client_settings"
-    ),
-    "seat process children nursery places waker supervisor",
-    "cli bench testing __init__ __main__",
+# One row for each level of the house, from the ground up: a room imports rooms of lower rows, never one of its own row. A room is
+# a folder below fastq/, or a module beside the folders; `work` alone is the modules of that folder that are in none of its rooms.
+ROOMS = (
+    "errors events masked",
+    "args",
+    "jobs",
+    "config",
+    "environment log sql board",
+    "postgres",
+    "schema adapters",
+    "leases",
+    "work/shared admin lead/term",
+    "work/codec lead/chores enqueue",
+    "work/cursor lead",
+    "work/claim work/execute work/complete",
+    "work",
+    "host",
+    "cli/terminal",
+    "cli",
+    "bench",
+    "testing __init__ __main__",
 )
-LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules.split()}
+LEVEL_OF = {room: level for level, row in enumerate(ROOMS) for room in row.split()}
+ROOM_MODULES = 12
+"""Modules in a room at most: what one sees at a glance."""
 
-UPWARD = {("worker", "singleton")}
-"""Imports that go up, for types alone: a registry's decorator says what the functions are given that it takes."""
+TYPES_ALONE = {  # imports that go up, for types alone -> why
+    ("jobs/worker", "leases/singleton"): "a registry's decorator says what the functions are given that it takes",
+    ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",
+    ("work/shared/feed", "work/claim/portion"): "the same",
+    ("work/shared/feed", "work/cursor/cursor"): "the same",
+    ("work/shared/feed", "work/execute/loop"): "the same",
+    ("work/shared/held", "work/complete/completer"): "the same",
+    ("work/shared/held", "work/execute/executor"): "the same",
+    ("work/shared/held", "work/execute/loop"): "the same",
+    ("work/claim/producer", "work/complete/completer"): "the producer reads two numbers of the completer's",
+    ("work/claim/producer", "work/execute/loop"): "the producer hands it to the lanes",
+}
 
 DOORS = {  # what is imported -> who may
-    "psycopg": {"db", "pool", "urls", "moments"},
-    "fastq._fastq": {"_codec_c"},
-    "signal": {"supervisor", "seat", "nursery", "forks", "cli"},
-    "multiprocess": {"children"},
+    "psycopg": {"postgres/db", "postgres/pool", "postgres/urls", "postgres/moments"},
+    "fastq._fastq": {"work/codec/core"},
+    "signal": {"host/supervisor", "work/seat", "host/preload", "work/shared/forks", "cli/__init__", "cli/dev"},
+    "multiprocess": {"host/children"},
 }
 CALLS = {  # an attribute of os -> who may use it
     "environ": {"config", "environment"},
@@ -49,8 +66,8 @@ CALLS = {  # an attribute of os -> who may use it
 }
 
 OTHER_MEANINGS = {  # a statement's name -> modules in which that word is something else
-    "job_due": {"chores/reindex"},  # an index
-    "once": {"periodic"},  # a policy for missed ticks
+    "job_due": {"lead/chores/reindex"},  # an index
+    "once": {"jobs/periodic"},  # a policy for missed ticks
 }
 
 
@@ -58,9 +75,16 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def layer_name(path: Path) -> str:
-    """Return the name by which LAYERS knows a module: the first part below fastq/."""
-    return path.relative_to(ROOT / "fastq").with_suffix("").parts[0]
+def short(path: Path) -> str:
+    """Return a module's path below fastq/, without its ending."""
+    return str(path.relative_to(ROOT / "fastq").with_suffix(""))
+
+
+def room_of(module: str) -> str | None:
+    """Return the room of a module, given as in `work/claim/producer` or `fastq.work.claim.producer`; None if it has none."""
+    parts = module.removeprefix("fastq.").replace(".", "/").split("/")
+    rooms = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((room for room in rooms if room in LEVEL_OF), None)
 
 
 def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
@@ -78,8 +102,9 @@ def imports(path: Path, nodes: Callable[[ast.AST], Iterator[ast.AST]]) -> Iterat
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{named(path)}: imports are absolute"
-            names = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from names if node.module == "fastq" else [str(node.module)]
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in OURS else str(node.module)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=named)
@@ -92,12 +117,34 @@ def test_modules_and_functions_are_short(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=named)
-def test_imports_go_down_only(path):
-    name = layer_name(path)
-    assert name in LAYER_OF, f"{named(path)} has no layer: give it a place in LAYERS in tests/test_house.py"
-    ours = {module.split(".")[1] for module in imports(path, ast.walk) if module.startswith("fastq.")} - {"_fastq"}
+def test_imports_go_down_and_never_to_a_room_of_the_same_level(path):
+    own = room_of(short(path))
+    assert own is not None, f"{named(path)} is in no room: give it a place in ROOMS in tests/test_house.py"
+    for module in set(imports(path, ast.walk)):
+        other = room_of(module) if module.startswith("fastq.") and module not in ("fastq._fastq", "fastq.sql") else None
+        if other in (None, own) or LEVEL_OF[other] < LEVEL_OF[own]:
+            continue
+        running = module in set(imports(path, running_nodes))
+        assert not running, f"{named(path)} imports {module}, which is not below it"
+        assert any((short(path), above) in TYPES_ALONE for above in (module[6:].replace(".", "/"), other))
 
-    assert {module for module in ours if LAYER_OF.get(module, -1) > LAYER_OF[name] and (name, module) not in UPWARD} == set()
+
+def test_each_import_for_types_that_is_allowed_to_go_up_is_there():
+    up = {(short(path), module[6:].replace(".", "/")) for path in MODULES for module in imports(path, ast.walk)}
+
+    assert set(TYPES_ALONE) <= up
+
+
+@pytest.mark.parametrize("room", sorted(LEVEL_OF))
+def test_a_room_is_seen_at_a_glance_and_begins_with_a_sentence(room):
+    folder = ROOT / "fastq" / room
+    if not folder.is_dir():
+        assert (ROOT / "fastq" / f"{room}.py").is_file(), f"ROOMS names {room}, which is not there"
+        return
+    modules = [path for path in folder.glob("*.py") if path.stem != "__init__"]
+
+    assert len(modules) <= ROOM_MODULES
+    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=named)
@@ -105,10 +152,13 @@ def test_each_thing_has_one_door(path):
     used = {door for module in imports(path, running_nodes) for door in DOORS if (module + ".").startswith(door + ".")}
     tree = ast.parse(path.read_text())
     touched = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "os"}
-    name = layer_name(path)
+    name = short(path)
 
     assert {door for door in used if name not in DOORS[door]} == set()
     assert {call for call in touched & set(CALLS) if name not in CALLS[call]} == set()
+
+
+OURS = {"fastq." + short(path).removesuffix("/__init__").replace("/", ".") for path in MODULES}
 
 
 def header(path: Path) -> str:
@@ -134,9 +184,9 @@ def test_a_statement_is_called_by_the_modules_that_its_header_names(path):
     told = re.search(r"^-- called by: ([a-z_/]+(?:, [a-z_/]+)*)[.:]", header(path), flags=re.MULTILINE)
     assert told, "'called by' begins with the modules below fastq/, and ends them with a full stop or a colon"
     callers = {
-        str(module.relative_to(ROOT / "fastq").with_suffix(""))
+        short(module)
         for module in MODULES
-        if layer_name(module) != "bench" and path.stem in strings(module)  # bench runs them to measure them
+        if room_of(short(module)) != "bench" and path.stem in strings(module)  # bench runs them to measure them
     }
 
     assert set(told[1].split(", ")) == callers - OTHER_MEANINGS.get(path.stem, set())

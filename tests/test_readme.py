@@ -29,9 +29,10 @@ SHOP = "\n".join(text for text in PYTHON if text is not ENQUEUES)
 
 DEFINE = """
 import shop
-from fastq import Config, admin, periodic_store
+from fastq import Config, admin
+from fastq.lead import definitions
 config = Config.load()
-periodic_store.define(admin.connect(config, config.database_url), shop.registry)
+definitions.define(admin.connect(config, config.database_url), shop.registry)
 """
 
 

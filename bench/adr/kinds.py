@@ -28,10 +28,11 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from fastq import Args, Client, Job, Registry, Worker, db, embedded
-from fastq.claimed import integers
-from fastq.codec import encode_ids
-from fastq.migrate import migrate
+from fastq import Args, Client, Job, Registry, Worker
+from fastq.postgres import db, embedded
+from fastq.schema.migrate import migrate
+from fastq.work.codec.claimed import integers
+from fastq.work.codec.codec import encode_ids
 
 DATABASE = "fastq_adr_kinds"
 UNKNOWN, BACKLOG = 3_000, 100_000

@@ -19,10 +19,11 @@ from pathlib import Path
 
 from psycopg import pq
 
-from fastq import _codec_py, db, embedded
-from fastq.claimed import Claimed
 from fastq.config import Config
-from fastq.migrate import migrate
+from fastq.postgres import db, embedded
+from fastq.schema.migrate import migrate
+from fastq.work.codec import twin
+from fastq.work.codec.claimed import Claimed
 
 SCHEMA = "fastq_adr"
 JOBS = 200_000
@@ -67,7 +68,7 @@ def filled(connection: db.Connection) -> None:
 def claim(connection: db.Connection, number: int, after: int) -> Claimed:
     numbers = [NUMBER.pack(value) for value in (number, after, 0, 0, 0, BATCH, *[2**62] * 4, *SIZES)]
     numbers.insert(1, b"default")
-    numbers.append(_codec_py.encode_ints([]))
+    numbers.append(twin.encode_ints([]))
     return Claimed("default", number, connection.run_blobs("job_claim", numbers)[1])
 
 
@@ -183,8 +184,8 @@ def pinned_cursor(connection: db.Connection) -> tuple[float, float]:
 
 
 def complete(connection: db.Connection, claimed: Claimed) -> None:
-    ids = _codec_py.encode_ints(sorted(claimed.ids))
-    connection.run_blobs("job_complete", [ids, _codec_py.encode_ints([claimed.claim])])
+    ids = twin.encode_ints(sorted(claimed.ids))
+    connection.run_blobs("job_complete", [ids, twin.encode_ints([claimed.claim])])
 
 
 def calls(connection: db.Connection) -> None:
@@ -195,7 +196,7 @@ def calls(connection: db.Connection) -> None:
         while not stop.is_set():
             sum(range(1_000))
 
-    none = _codec_py.encode_ints([])
+    none = twin.encode_ints([])
     for threads in (0, 4):
         workers = [threading.Thread(target=busy, daemon=True) for _ in range(threads)]
         for worker in workers:
@@ -271,8 +272,8 @@ def archive(connection: db.Connection) -> None:
 
         def end(batches: list[Claimed] = batches) -> None:
             for batch in batches:
-                ids = _codec_py.encode_ints(sorted(batch.ids))
-                connection.run_blobs("job_complete_archive", [ids, _codec_py.encode_ints([batch.claim])])
+                ids = twin.encode_ints(sorted(batch.ids))
+                connection.run_blobs("job_complete_archive", [ids, twin.encode_ints([batch.claim])])
 
         per_job(connection, f"to the archive, {label}", end)
         connection.execute(f"vacuum analyze {SCHEMA}.job_archive")
@@ -312,7 +313,7 @@ def shares(connection: db.Connection) -> None:
             while done < JOBS:
                 numbers = [NUMBER.pack(value) for value in (number, after, 0, 0, 0, BATCH, *[2**62] * 4, *SIZES)]
                 numbers.insert(1, b"default")
-                numbers.append(_codec_py.encode_ints([]))
+                numbers.append(twin.encode_ints([]))
                 result = connection.raw.pgconn.exec_params(
                     text.encode(), numbers, None, [pq.Format.BINARY] * 14, pq.Format.BINARY
                 )
@@ -338,8 +339,8 @@ def job(connection: db.Connection) -> None:
 
         def end(batches: list[Claimed] = batches, name: str = name) -> None:
             for batch in batches:
-                ids = _codec_py.encode_ints(sorted(batch.ids))
-                connection.run_blobs(name, [ids, _codec_py.encode_ints([batch.claim])])
+                ids = twin.encode_ints(sorted(batch.ids))
+                connection.run_blobs(name, [ids, twin.encode_ints([batch.claim])])
 
         per_job(connection, f"{name}, batches of {size:,}", end)
 

@@ -11,9 +11,9 @@ import struct
 import time
 from dataclasses import dataclass
 
-from fastq.args import Args
-from fastq.job import Job
-from fastq.worker import Registry, Worker
+from fastq.args.kinds import Args
+from fastq.jobs.job import Job
+from fastq.jobs.worker import Registry, Worker
 
 registry = Registry()
 

@@ -14,17 +14,17 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import db
+from fastq.args.options import DEFAULT_QUEUE
 from fastq.bench.child import Program
 from fastq.bench.cost import memory, title, tree
 from fastq.bench.load import fill, left, open_queue
 from fastq.board import Board
-from fastq.cursor import Cursor
-from fastq.job import DEFAULT_QUEUE
+from fastq.postgres import db
+from fastq.work.cursor.cursor import Cursor
 
 if TYPE_CHECKING:
     from fastq.config import Config
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 SMALL = 50_000
 """Jobs of the small backlog, and of a round."""

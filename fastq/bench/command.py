@@ -13,12 +13,12 @@ from typing import Any
 
 from fastq.bench import backlog, enqueue, floor, idle, latency, load, report, route
 from fastq.bench.cost import Meter
-from fastq.cli import output
-from fastq.cli.database import found
-from fastq.cli.parser import Parser
-from fastq.cli.settings import flag_of
+from fastq.cli.terminal import output
+from fastq.cli.terminal.database import found
+from fastq.cli.terminal.parser import Parser
+from fastq.cli.terminal.settings import flag_of
 from fastq.config import Config
-from fastq.db import Connection
+from fastq.postgres.db import Connection
 
 PARTS = ("route", "floor", "enqueue", "latency")
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 PROC = Path("/proc")
 TICK = 1 / os.sysconf("SC_CLK_TCK")

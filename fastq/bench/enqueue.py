@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from fastq.bench.app import NoopArgs
 from fastq.bench.load import fill
-from fastq.client import Client
+from fastq.enqueue.client import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastq.config import Config
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 SINGLE, MANY, COPY = 2_000, 20_000, 100_000
 """Jobs in one repetition: a few tenths of a second each on a usual machine."""

@@ -20,19 +20,20 @@ from contextlib import ExitStack
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import board, db
+from fastq import board
+from fastq.args.options import DEFAULT_QUEUE
 from fastq.bench.child import Program, order, tell
 from fastq.bench.load import left
 from fastq.board import Board
-from fastq.claims import NO_BOUND
 from fastq.errors import FastqError
-from fastq.job import DEFAULT_QUEUE
-from fastq.statements import in_schema
+from fastq.postgres import db
+from fastq.sql.statements import in_schema
+from fastq.work.cursor.claims import NO_BOUND
 
 if TYPE_CHECKING:
     from fastq.bench.cost import Meter
     from fastq.config import Config
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 _NUMBER = struct.Struct(">q")
 _ARRAY = struct.Struct(">iiiii")  # dimensions, has nulls, element oid, length, lower bound

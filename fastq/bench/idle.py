@@ -19,7 +19,7 @@ from fastq.bench.load import fill
 
 if TYPE_CHECKING:
     from fastq.config import Config
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 SETTLE = 11.0
 """Seconds until it counts, if it counts for that long: a session that idles tells its transactions after 10 at the latest, so

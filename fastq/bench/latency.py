@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 from fastq.bench.app import STARTED, ClockArgs
 from fastq.bench.child import Program
 from fastq.bench.load import fill
-from fastq.client import Client
+from fastq.enqueue.client import Client
 from fastq.errors import FastqError
 
 if TYPE_CHECKING:
     from fastq.config import Config
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 SHORTEST, LONGEST = 0.010, 0.030
 """Seconds between two jobs: longer than a job takes, short enough for hundreds of them in a few seconds, and no rhythm."""

@@ -17,16 +17,18 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fastq import admin, db, pins, sqlstate
+from fastq import admin
+from fastq.args.options import DEFAULT_QUEUE
 from fastq.errors import FastqError
-from fastq.job import DEFAULT_QUEUE
-from fastq.migrate import migrate
+from fastq.postgres import db, sqlstate
+from fastq.schema.migrate import migrate
+from fastq.sql import pins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fastq.config import Config
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 SCHEMA = "fastq_bench"
 

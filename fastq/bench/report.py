@@ -16,14 +16,15 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from fastq import codec, db
-from fastq.cli import output
+from fastq.cli.terminal import output
+from fastq.postgres import db
+from fastq.work.codec import codec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fastq.config import Config
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 EXPLAINED = {
     "jobs_per_s": ("jobs/s", "no-op jobs through the supervisor, from the opening of the queue to the last completion"),

@@ -27,13 +27,13 @@ from fastq import board, log
 from fastq.bench.child import Program, order, tell
 from fastq.bench.load import left, open_queue
 from fastq.errors import FastqError
-from fastq.supervisor import Supervisor
+from fastq.host.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from fastq.bench.cost import Meter
     from fastq.board import Board
     from fastq.config import Config
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 TARGET = "fastq.bench.app:registry"
 APP_DIR = Path(fastq.__file__).parent.parent

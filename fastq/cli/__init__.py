@@ -15,9 +15,9 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from fastq.cli import settings
-from fastq.cli.output import note, out
-from fastq.cli.parser import USAGE, Parser
+from fastq.cli.terminal import settings
+from fastq.cli.terminal.output import note, out
+from fastq.cli.terminal.parser import USAGE, Parser
 from fastq.errors import (
     ConfigError,
     DatabaseUnavailable,
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return FAILED
     except Exception as error:
-        from fastq import db, sqlstate  # noqa: PLC0415 - what raised it has loaded this; help does without
+        from fastq.postgres import db, sqlstate  # noqa: PLC0415 - what raised it has loaded this; help does without
 
         if not isinstance(error, db.Error):
             raise

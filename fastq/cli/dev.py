@@ -21,20 +21,21 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fastq import app
-from fastq.cli import run, settings
-from fastq.cli.database import found
-from fastq.cli.output import note
-from fastq.cli.settings import flag_of
+from fastq.cli import run
+from fastq.cli.terminal import settings
+from fastq.cli.terminal.database import found
+from fastq.cli.terminal.output import note
+from fastq.cli.terminal.settings import flag_of
 from fastq.config import migrate_command
 from fastq.environment import is_set
 from fastq.errors import MigrationError
-from fastq.migrate import migrate
+from fastq.jobs import app
+from fastq.schema.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from fastq.cli.database import Database
+    from fastq.cli.terminal.database import Database
 
 EPILOG = """\
 examples:

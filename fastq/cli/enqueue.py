@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastq import app
-from fastq.args import Kind
-from fastq.args_faults import MAX_DEPTH, fault_in_text
-from fastq.args_json import field_names
-from fastq.cli import output, settings
-from fastq.cli.database import found, tell_app
-from fastq.cli.parser import seconds, whole
-from fastq.client import Client
+from fastq.args.faults import MAX_DEPTH, fault_in_text
+from fastq.args.kinds import Kind
+from fastq.args.text import field_names
+from fastq.cli.terminal import output, settings
+from fastq.cli.terminal.database import found, tell_app
+from fastq.cli.terminal.parser import seconds, whole
+from fastq.enqueue.client import Client
 from fastq.errors import ArgsError, UnknownKind
-from fastq.migrate import migrate
+from fastq.jobs import app
+from fastq.schema.migrate import migrate
 
 if TYPE_CHECKING:
     from fastq.config import Config

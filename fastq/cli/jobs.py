@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fastq import admin
-from fastq.cli import output, settings
-from fastq.cli.database import opened
-from fastq.job import State
+from fastq.admin.jobs import PATIENCE
+from fastq.cli.terminal import output, settings
+from fastq.cli.terminal.database import opened
+from fastq.jobs.job import State
 
 if TYPE_CHECKING:
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 EPILOG = """\
 examples:
@@ -107,7 +108,7 @@ def _list(connection: Connection, options: argparse.Namespace) -> int:
     else:
         output.note("no such jobs" if _is_filtered(options) else "no jobs")
     if not found.complete:
-        output.note(f"stopped looking at id {found.searched_to:,} after {admin.PATIENCE:g} s: older jobs may fit too")
+        output.note(f"stopped looking at id {found.searched_to:,} after {PATIENCE:g} s: older jobs may fit too")
     return 0
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from fastq import admin_leaders
-from fastq.chores.domains import conflicts
-from fastq.cli import output, settings
-from fastq.cli.database import opened
-from fastq.cli.parser import whole
-from fastq.term import NOTE_CHANGED, NOTE_IDLE
+from fastq.admin import leaders
+from fastq.cli.terminal import output, settings
+from fastq.cli.terminal.database import opened
+from fastq.cli.terminal.parser import whole
+from fastq.lead.term.domains import conflicts
+from fastq.lead.term.term import NOTE_CHANGED, NOTE_IDLE
 
 EPILOG = """\
 examples:
@@ -48,9 +48,9 @@ def main(options: argparse.Namespace) -> int:
     with opened(config) as connection:
         if options.action == "resign":
             name = options.lease or f"leader:{options.domain}"
-            asked = admin_leaders.resign(connection, name, options.term)
+            asked = leaders.resign(connection, name, options.term)
             return _resigned(name, asked, options)
-        leases, chores = admin_leaders.list_leases(connection), admin_leaders.list_chores(connection)
+        leases, chores = leaders.list_leases(connection), leaders.list_chores(connection)
         overlaps = conflicts(connection)
     if options.json:
         output.json({"leases": leases, "chores": chores, "overlaps": [overlap._asdict() for overlap in overlaps]})
@@ -68,7 +68,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _resigned(name: str, asked: admin_leaders.LeaseRow | None, options: argparse.Namespace) -> int:
+def _resigned(name: str, asked: leaders.LeaseRow | None, options: argparse.Namespace) -> int:
     if options.json:
         output.json({"lease": name, "asked": asked})
     elif asked is None:
@@ -78,12 +78,12 @@ def _resigned(name: str, asked: admin_leaders.LeaseRow | None, options: argparse
     return 0 if asked is not None else 1
 
 
-def _lease_cells(row: admin_leaders.LeaseRow) -> tuple[object, ...]:
+def _lease_cells(row: leaders.LeaseRow) -> tuple[object, ...]:
     if not row.held:
         return (row.name, "nobody", row.term, None, None, row.queues)
     expires = f"in {row.expires_in:.1f}s" + (", resigning" if row.resigning else "")
     return (row.name, row.holder, row.term, row.acquired_at, expires, row.queues)
 
 
-def _chore_cells(row: admin_leaders.ChoreRow) -> tuple[object, ...]:
+def _chore_cells(row: leaders.ChoreRow) -> tuple[object, ...]:
     return (row.lease, row.name, row.ran_at, f"{row.took * 1000:.1f}ms", row.runs, row.changed, row.fenced, row.error)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from fastq import migrate
-from fastq.cli import output, settings
-from fastq.cli.database import found
+from fastq.cli.terminal import output, settings
+from fastq.cli.terminal.database import found
 from fastq.errors import OptionError
+from fastq.schema import migrate
 
 EPILOG = """\
 examples:

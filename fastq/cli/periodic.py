@@ -6,13 +6,13 @@ import argparse
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from fastq import admin_periodic
-from fastq.admin_periodic import PeriodicRow
-from fastq.cli import output, settings
-from fastq.cli.database import opened
+from fastq.admin import periodic
+from fastq.admin.periodic import PeriodicRow
+from fastq.cli.terminal import output, settings
+from fastq.cli.terminal.database import opened
 
 if TYPE_CHECKING:
-    from fastq.db import Connection
+    from fastq.postgres.db import Connection
 
 EPILOG = """\
 examples:
@@ -50,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
     """Do what was asked."""
     with opened(settings.load(options)) as connection:
         if options.action == "list":
-            return _list(admin_periodic.list_periodic(connection), options)
+            return _list(periodic.list_periodic(connection), options)
         told, result = _act(connection, options.action, options.name)
     if options.json:
         output.json(result)
@@ -62,15 +62,15 @@ def main(options: argparse.Namespace) -> int:
 def _act(connection: Connection, action: str, name: str) -> tuple[str, dict[str, object]]:
     """Do it; return what to tell, and the same for a script."""
     if action == "run":
-        job_id = admin_periodic.run_periodic(connection, name)
+        job_id = periodic.run_periodic(connection, name)
         return f"enqueued job {job_id}", {"name": name, "id": job_id}
     if action == "pause":
-        admin_periodic.pause_periodic(connection, name)
+        periodic.pause_periodic(connection, name)
         return f"periodic job '{name}' is paused", {"name": name, "paused": True, "changed": True}
     if action == "delete":
-        ticks = admin_periodic.delete_periodic(connection, name)
+        ticks = periodic.delete_periodic(connection, name)
         return f"periodic job '{name}' is deleted; its jobs stay", {"name": name, "ticks": ticks}
-    next_tick = admin_periodic.resume_periodic(connection, name)
+    next_tick = periodic.resume_periodic(connection, name)
     told = f"periodic job '{name}' was not paused"
     if next_tick is not None:
         told = f"periodic job '{name}' is resumed; next tick {output.moment(next_tick)}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from fastq import admin
-from fastq.cli import output, settings
-from fastq.cli.database import opened
+from fastq.admin.queues import COUNT
+from fastq.cli.terminal import output, settings
+from fastq.cli.terminal.database import opened
 
 EPILOG = """\
 examples:
@@ -67,13 +68,13 @@ def _list(rows: list[admin.QueueRow], waiting: list[admin.WaitingRow], options: 
         return 0
     output.table(COLUMNS, [_cells(row) for row in rows])
     for row in waiting:
-        more = "+" if row.jobs >= admin.COUNT else ""
+        more = "+" if row.jobs >= COUNT else ""
         output.note(f"waiting in '{row.queue}': {row.jobs:,}{more} of kind '{row.kind}': {row.why}")
     return 0
 
 
 def _cells(row: admin.QueueRow) -> tuple[object, ...]:
     counts = (row.available, row.claimed, row.scheduled, row.retryable, row.waiting)
-    shown = (f"{count:,}+" if count >= admin.COUNT else count for count in counts)
+    shown = (f"{count:,}+" if count >= COUNT else count for count in counts)
     state = "paused" if row.paused_at else "unworked" if row.unworked else "open"
     return (row.name, state, *shown, row.processes)

@@ -9,22 +9,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastq import admin, app, log, periodic_store, pooler
-from fastq.chores import domains
-from fastq.cli import settings, shared_queues
-from fastq.cli.database import Database, found, tell_app
-from fastq.cli.output import folded, note, plural, table
+from fastq import admin, log
+from fastq.admin.queues import COUNT
+from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
+from fastq.cli.terminal import settings, shared_queues
+from fastq.cli.terminal.database import Database, found, tell_app
+from fastq.cli.terminal.output import folded, note, plural, table
 from fastq.cli.version import program_version
 from fastq.environment import publish, unknown_variables
 from fastq.errors import ConfigError
 from fastq.events import emit
-from fastq.job import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
-from fastq.migrate import check_owner, current_version, migrate
+from fastq.jobs import app
+from fastq.lead import definitions
+from fastq.lead.term import domains
+from fastq.postgres import pooler
+from fastq.schema.migrate import check_owner, current_version, migrate
 
 if TYPE_CHECKING:
     from fastq.config import Config
-    from fastq.db import Connection
-    from fastq.worker import Registry, Worker
+    from fastq.jobs.worker import Registry, Worker
+    from fastq.postgres.db import Connection
 
 EPILOG = """\
 examples:
@@ -74,21 +78,21 @@ def main(options: argparse.Namespace) -> int:
             domains.check(
                 connection, config.leader_domain, list(config.concurrency), config.process_ttl, config.leader_domain_from
             )
-            periodic_store.define(connection, registry)
+            definitions.define(connection, registry)
             _introduce(options.target, config, registry, database, connection)
         finally:
             connection.close()
         try:
-            from fastq.supervisor import Supervisor  # noqa: PLC0415 - not before the errors above had their chance
+            from fastq.host.supervisor import Supervisor  # noqa: PLC0415 - not before the errors above had their chance
         except FileNotFoundError as error:  # multiprocess looks for one when it is imported
             raise ConfigError(f"the fork server needs a folder for its socket: set TMPDIR to one ({error.strerror})") from error
-        declared = periodic_store.declared(registry)
+        declared = definitions.declared(registry)
         return Supervisor(config, options.target, database.url, options.app_dir, declared, list(registry.workers)).run()
 
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:
     """Say what was found, and what does not fit together: as a page for people, as events where the log is for machines."""
-    from fastq import codec  # noqa: PLC0415 - loads the C core
+    from fastq.work.codec import codec  # noqa: PLC0415 - loads the C core
 
     queues = config.concurrency
     threads = ", ".join(f"{name} x{count}" for name, count in queues.items())
@@ -168,5 +172,5 @@ def _waiting(rows: list[admin.QueueRow]) -> list[str]:
     counts = {
         state: sum(getattr(row, state) for row in rows) for state in ("available", "claimed", "retryable", "scheduled", "waiting")
     }
-    most = {state: "at least " if count >= admin.COUNT else "" for state, count in counts.items()}
+    most = {state: "at least " if count >= COUNT else "" for state, count in counts.items()}
     return [f"{most[state]}{count:,} {state}" for state, count in counts.items() if count]

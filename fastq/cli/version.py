@@ -6,13 +6,14 @@ import argparse
 import importlib.metadata
 import platform
 
-from fastq import codec, db
-from fastq.cli import output, settings
-from fastq.cli.database import found
+from fastq.cli.terminal import output, settings
+from fastq.cli.terminal.database import found
 from fastq.config import migrate_command
 from fastq.errors import FastqError
 from fastq.masked import masked
-from fastq.migrate import current_version
+from fastq.postgres import db
+from fastq.schema.migrate import current_version
+from fastq.work.codec import codec
 
 EPILOG = """\
 examples:

@@ -2,7 +2,7 @@
 --       $10. The window begins at $2 (null: $3 days before today) and is $4 seconds long, but ends with its day (UTC) and $5 days before
 --       now. Says the ids, places and queues of the jobs, the window's begin and end, and whether it ends now: what is younger is not old
 --       enough.
--- called by: chores/prune. $1 queues (null or empty: every queue).
+-- called by: lead/chores/prune. $1 queues (null or empty: every queue).
 -- index: job_archive_id (block ranges) of the one partition that the window's day has.
 -- locks: none; archive_prune looks again.
 with clock as (

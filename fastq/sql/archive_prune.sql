@@ -1,5 +1,5 @@
 -- what: deletes finished jobs: those with the ids $7 at the places $8 that ended from $5 on and before $6, all on one day. Says how many.
--- called by: chores/prune. $1-$3 fence, $4 queues (null or empty: every queue).
+-- called by: lead/chores/prune. $1-$3 fence, $4 queues (null or empty: every queue).
 -- index: none: the places say where in the day's partition; lease_pkey.
 -- locks: the lease's row, for key share; the rows.
 with held as (

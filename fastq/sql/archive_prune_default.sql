@@ -1,5 +1,5 @@
 -- what: deletes up to $5 finished jobs that no day's partition holds and that ended more than $4 whole days (UTC) before today.
--- called by: chores/partitions: until it answers with less than $5. $1-$3 fence.
+-- called by: lead/chores/partitions: until it answers with less than $5. $1-$3 fence.
 -- index: job_archive_default's block ranges of finalized_at, which the caller allows; lease_pkey.
 -- locks: the lease's row, for key share; the rows.
 with held as (

@@ -1,6 +1,6 @@
 -- what: writes down when chores ran last, how long they took and what came of it. Of a term that is over only the statements that came
 --       too late count, once a later one has written.
--- called by: term: now and then. $1 lease, $2 term. Arrays: $3 names, $4 seconds ago, $5 seconds taken, $6 runs in this term,
+-- called by: lead/term/term: now and then. $1 lease, $2 term. Arrays: $3 names, $4 seconds ago, $5 seconds taken, $6 runs in this term,
 --            $7 rows changed in this term, $8 statements that came too late since the last note, $9 errors.
 -- index: chore_pkey.
 -- locks: the rows.

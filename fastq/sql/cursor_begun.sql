@@ -1,5 +1,5 @@
 -- what: the transactions that may be about to insert into job, or in the middle of it, and own no xid yet, by their virtual ids.
--- called by: low_water: where a trigger may hold up an insert between its number and its xid.
+-- called by: work/cursor/low_water: where a trigger may hold up an insert between its number and its xid.
 -- index: none: it reads the lock table.
 -- locks: none.
 select held.virtualtransaction

@@ -1,5 +1,5 @@
 -- what: queues that two domains maintain: by their living processes, by leases that are held, and by a domain that is about to join.
--- called by: chores/domains: at the start of a supervisor ($1 its domain, $2 its queues) and by the leader of the schema ($1 null).
+-- called by: lead/term/domains: at the start of a supervisor ($1 its domain, $2 its queues) and by the leader of the schema ($1 null).
 -- index: none: few rows. The default domain maintains every queue, so it stands against each queue of a named one.
 -- locks: none.
 with maintained (domain, queue) as (

@@ -1,6 +1,6 @@
 -- what: a queue of domain $1, which works the queues $2, that another domain's living processes work too, and the name of that domain: one
 --       that was there first, since its first process has a lower number. The default domain maintains every queue. No row: there is none.
--- called by: neighbours: after the first beats of a supervisor. $3 a domain that $1 takes over from, which does not count.
+-- called by: host/neighbours: after the first beats of a supervisor. $3 a domain that $1 takes over from, which does not count.
 -- index: none: the table has as many rows as there are worker processes.
 -- locks: none.
 with living as materialized (

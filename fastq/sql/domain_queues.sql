@@ -1,5 +1,5 @@
 -- what: the queues that a domain maintains: those that its living processes work, and the leader's own; notes them in its lease.
--- called by: chores/domains: the leader of a named domain. $1-$3 fence, $4 domain, $5 the leader's own queues.
+-- called by: lead/term/domains: the leader of a named domain. $1-$3 fence, $4 domain, $5 the leader's own queues.
 -- index: lease_pkey; process has as many rows as there are worker processes.
 -- locks: the lease's row, for key share; it is updated only when the queues have changed.
 with held as (

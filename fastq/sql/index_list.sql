@@ -1,6 +1,6 @@
 -- what: the indexes of the table of living jobs: name, bytes, entries as last counted (-1: never), whether it is valid, and how many seconds
 --       ago it was built anew (null: not that anybody noted).
--- called by: chores/reindex. $1 schema, $2 lease.
+-- called by: lead/chores/reindex. $1 schema, $2 lease.
 -- index: none: the catalogue; chore_pkey.
 -- locks: none.
 select index.relname, pg_relation_size(index.oid), index.reltuples::float8, pg_index.indisvalid,

@@ -1,5 +1,5 @@
 -- what: writes down that an index was built anew just now, in $5 seconds, or was not, for the reason $6.
--- called by: chores/reindex. $1-$3 fence, $4 index.
+-- called by: lead/chores/reindex. $1-$3 fence, $4 index.
 -- index: chore_pkey; lease_pkey.
 -- locks: the lease's row, for key share; the row.
 with held as (

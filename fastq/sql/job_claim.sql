@@ -2,7 +2,7 @@
 --       and more, and compressed ones, are counted as the text that they will be; when they have come to $12 bytes, no more such jobs
 --       are taken. The last column tells the bytes that were counted, and priority and seq of the first job that was left. The sum is
 --       kept in settings of the transaction, so that small args cost no more than two looks at their header.
--- called by: claims: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit,
+-- called by: work/cursor/claims: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit,
 --            $8-$11 upper end of seq by priority (inclusive): a re-scan ends at each priority's own frontier, or what waits beyond
 --            one of them would be taken before its turn. $12, $13 bytes, $14 ids that are passed over.
 -- index: job_ready, one range per priority. The UPDATE is HOT: it changes no column that an index names.

@@ -2,7 +2,7 @@
 --       saves a fifth of what job_claim takes; but it has no limit other than its numbers, of which each is given once (unless the
 --       sequence went back), and it waits for rows that somebody else changes: 20 ms for each, and if that is not enough it fails
 --       and has claimed nothing. Large args are counted as in job_claim; the job that is told as left is the one with the lowest seq.
--- called by: claims: a part of the backlog that is no longer than the limit. $1 claim, $2 queue, $3 (exclusive) and $4 (inclusive) ends of
+-- called by: work/cursor/claims: a part of the backlog that is no longer than the limit. $1 claim, $2 queue, $3 (exclusive) and $4 (inclusive) ends of
 --            the part, $5 and $6 the bytes that are $12 and $13 of job_claim.
 -- index: job_ready, one range. The UPDATE is HOT: it changes no column that an index names.
 -- locks: the claimed rows. The time limit is set before the first of them and ends with the transaction; it says nothing of the

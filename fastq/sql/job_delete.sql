@@ -1,5 +1,5 @@
 -- what: removes waiting and finished jobs for good; running ones stay. Says of each id what it was and whether it is gone.
--- called by: admin: delete. $1 ids.
+-- called by: admin/changes: delete. $1 ids.
 -- index: job_pkey; job_archive_id (block ranges).
 -- locks: the living rows, then the finished ones, each in the order of their ids: like job_rerun, or the two would wait for one another.
 with mine as (

@@ -1,6 +1,6 @@
 -- what: the ids and queues of up to $2 jobs that are due, those that have waited longest first, each queue its share, without those in $3; and in how
 --       many seconds the next job is due that is not due yet (null: none waits).
--- called by: chores/promote. $1 queues (null or empty: every queue).
+-- called by: lead/chores/promote. $1 queues (null or empty: every queue).
 -- index: job_due: skipped from queue to queue, then a range of each.
 -- locks: none; job_promote looks again.
 with recursive every (queue) as (

@@ -1,5 +1,5 @@
 -- what: enqueues one job and returns its id; wakes its queue on commit unless $9 is false.
--- called by: enqueue: for the clients, in the caller's transaction. $1 kind, $2 queue, $3 priority, $4 max_attempts, $5 args (json text),
+-- called by: enqueue/calls: for the clients, in the caller's transaction. $1 kind, $2 queue, $3 priority, $4 max_attempts, $5 args (json text),
 --            $6 tags (joined by a unit separator, or null), $7 delay in seconds (null: none), $8 time (null: use the delay). $10 channel.
 -- index: none is read.
 -- locks: none but the new row; with a wake-up the commit takes the lock of NOTIFY for a moment.

@@ -1,5 +1,5 @@
 -- what: enqueues jobs and returns their ids in the order given; wakes the queues on commit unless $9 is false.
--- called by: enqueue: for the clients, in the caller's transaction. Lists of one length as text, elements joined by a record separator, an empty one
+-- called by: enqueue/calls: for the clients, in the caller's transaction. Lists of one length as text, elements joined by a record separator, an empty one
 --            is null: $1 kinds, $2 queues, $3 priorities, $4 max_attempts, $5 args (json), $6 tags (joined by a unit separator),
 --            $7 delays in seconds (null: none), $8 times (null: use the delay). $10 channel.
 --            Text, because drivers write it in one go: as arrays, psycopg spends 6 us a job on them, joined 0.6 (measured).

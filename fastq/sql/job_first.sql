@@ -1,5 +1,5 @@
 -- what: the job that a claim would take first: id, kind, priority, seq. Locked ones count: it may be locked by a claim that fails.
--- called by: claims: when a claim of a single job was refused. $1 queue, $2-$5 cursor of priority 1-4 (exclusive), $6-$9 upper end of
+-- called by: work/cursor/claims: when a claim of a single job was refused. $1 queue, $2-$5 cursor of priority 1-4 (exclusive), $6-$9 upper end of
 --            seq by priority (inclusive), $10 ids that are passed over.
 -- index: job_ready, one range per priority.
 -- locks: none.

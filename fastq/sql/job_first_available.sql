@@ -1,5 +1,5 @@
 -- what: the lowest seq that is still available in (low, high], per priority 1 to 4, locked or not.
--- called by: low_water: before the low-water marks move. $1 queue, $2-$5 lows of priority 1-4, $6-$9 highs.
+-- called by: work/cursor/low_water: before the low-water marks move. $1 queue, $2-$5 lows of priority 1-4, $6-$9 highs.
 -- index: job_ready.
 -- locks: none.
 select

@@ -1,5 +1,5 @@
 -- what: those of the jobs $1 that the table says the process $2 runs, with what is needed to end their attempt.
--- called by: forgotten: for jobs that the process does not hold.
+-- called by: work/claim/forgotten: for jobs that the process does not hold.
 -- index: job_pkey.
 -- locks: none; whoever writes the end of the attempt looks at the claim again.
 select id, claim, attempt, max_attempts, kind::text, cancel_requested

@@ -1,5 +1,5 @@
 -- what: up to $7 jobs, living and finished, whose id is in ($1, $2], newest first. $3 states, $4 kind, $5 queue, $6 tag; null: any.
--- called by: admin: list, which walks down in windows of ids, so that what one call reads is bounded.
+-- called by: admin/jobs: list, which walks down in windows of ids, so that what one call reads is bounded.
 -- index: job_pkey backwards; job_archive_id (block ranges).
 -- locks: none.
 select *

@@ -1,5 +1,5 @@
 -- what: makes those of the jobs $5 available that are still due; says how many.
--- called by: chores/promote. $1-$3 fence, $4 queues (null or empty: every queue), $6 channel (null: no hint).
+-- called by: lead/chores/promote. $1-$3 fence, $4 queues (null or empty: every queue), $6 channel (null: no hint).
 -- index: job_pkey; lease_pkey.
 -- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.
 with held as (

@@ -7,7 +7,7 @@
 --       rest had not started (or had ended unseen): they are not charged. What was to be cancelled ends as cancelled, whatever
 --       else would end it. Says how many are available again, how many ended, and which. Of a job's errors those stay that job_retry
 --       tells of.
--- called by: recovery: when a child has died and its database sessions have ended. $7 process, $8 channel (null: no hint), $9 error (json text), $11
+-- called by: host/recovery: when a child has died and its database sessions have ended. $7 process, $8 channel (null: no hint), $9 error (json text), $11
 --            that of a job which had ended.
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows, in the order of their ids.

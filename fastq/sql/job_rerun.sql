@@ -1,5 +1,5 @@
 -- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and no crashes.
--- called by: admin, client, client_async: retry. $1 ids, $2 channel (null: no hint). Says of each id what it was, as job_cancel does, and what it became.
+-- called by: admin/changes, enqueue/client, enqueue/client_async: retry. $1 ids, $2 channel (null: no hint). Says of each id what it was, as job_cancel does, and what it became.
 -- index: job_pkey; job_archive_id (block ranges).
 -- locks: the living rows, then the finished ones, each in the order of their ids: like job_delete, or the two would wait for one another.
 with mine as (

@@ -4,7 +4,7 @@
 --       more than it was allowed to.
 --       Says how many are available again, how many ended, and which.
 --       Of a job's errors those stay that job_retry tells of.
--- called by: chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
+-- called by: lead/chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
 --            $9 channel (null: no hint), $10 error (json text).
 -- index: job_pkey; process_pkey; lease_pkey.
 -- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.

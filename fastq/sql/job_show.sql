@@ -1,5 +1,5 @@
 -- what: everything about one job, living or finished, and where it runs if it does. $1 id.
--- called by: admin, client, client_async: show and get.
+-- called by: admin/jobs, enqueue/client, enqueue/client_async: show and get.
 -- index: job_pkey; job_archive_id (block ranges); process_pkey.
 -- locks: none.
 select job.id, job.state, job.kind, job.queue, job.priority, job.attempt, job.max_attempts, job.tags, job.created_at,

@@ -1,5 +1,5 @@
 -- what: the running jobs of some processes whose cancellation was asked for, each with its process.
--- called by: registrar: after each beat while a job executes, and on a hint. $1 ids of processes.
+-- called by: host/registrar: after each beat while a job executes, and on a hint. $1 ids of processes.
 -- index: job_cancel_requested.
 -- locks: none.
 select id, claim >> 32

@@ -1,6 +1,6 @@
 -- what: takes a lease that is free, has run out or is missing, and begins a new term; says the term (null: it was not to be had), the
 --       holder, when it expires and in how many seconds, and the holder's ttl.
--- called by: lease: in autocommit. $1 name, $2 holder, $3 ttl in seconds, $4 queues or null, $5 an expires_at that the caller has seen
+-- called by: leases/lease: in autocommit. $1 name, $2 holder, $3 ttl in seconds, $4 queues or null, $5 an expires_at that the caller has seen
 --            unchanged for as long as the holder's ttl (or null): a clock that was set back must not keep a dead holder's lease alive.
 -- index: lease_pkey.
 -- locks: the lease's row; never waits for it: who has it locked holds the lease, is taking it, or runs a statement of the last term.

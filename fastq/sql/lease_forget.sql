@@ -2,7 +2,7 @@
 --       nobody has held for $6 seconds. A release leaves no time behind: one that it finds free for the first time is stamped with it.
 --       One whose term is not that far behind the clock stays, for the clock is what makes terms grow when the row is made anew. Says
 --       the last name, at how many it looked, and how many went.
--- called by: chores/forget: it walks through the table so. $1-$3 fence.
+-- called by: lead/chores/forget: it walks through the table so. $1-$3 fence.
 -- index: lease_pkey; chore_pkey.
 -- locks: the schema's lease, for key share; the rows, for update, when they are looked at once more: who takes one has it locked, or
 --        finds it locked and tries again; locked ones are skipped.

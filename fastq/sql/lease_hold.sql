@@ -1,5 +1,5 @@
 -- what: tells whether the term still holds; in a transaction, keeps the lease from being taken by another until its end.
--- called by: chores/partitions, chores/reindex: before statements that cannot carry the fence. $1-$3 fence.
+-- called by: lead/chores/partitions, lead/chores/reindex: before statements that cannot carry the fence. $1-$3 fence.
 -- index: lease_pkey.
 -- locks: the lease's row, for key share.
 with held as (

@@ -1,5 +1,5 @@
 -- what: all leases, with the seconds until each expires (below 0: it has).
--- called by: admin_leaders.
+-- called by: admin/leaders.
 -- index: none: one row per lease.
 -- locks: none.
 select name, holder, term, ttl, acquired_at,

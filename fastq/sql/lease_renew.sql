@@ -1,6 +1,6 @@
 -- what: prolongs leases that are still the caller's in the terms given and have not run out; answers with the names of those, and whether
 --       each was asked to resign. A name that is missing in the answer is lost.
--- called by: lease: in autocommit. Arrays: $1 names, $2 holders, $3 terms. $4 ttl in seconds.
+-- called by: leases/lease: in autocommit. Arrays: $1 names, $2 holders, $3 terms. $4 ttl in seconds.
 -- index: lease_pkey.
 -- locks: the rows.
 update fastq.lease

@@ -1,5 +1,5 @@
 -- what: asks the holder of a lease to resign from its present term, or from the one given; answers with holder and term, or with no row.
--- called by: admin_leaders: resign. $1 name, $2 term or null, $3 channel (null: no hint). A row, not a message: any role may send those.
+-- called by: admin/leaders: resign. $1 name, $2 term or null, $3 channel (null: no hint). A row, not a message: any role may send those.
 -- index: lease_pkey.
 -- locks: the row.
 with asked as (

@@ -1,6 +1,6 @@
 -- what: notes that an item is acted upon, unless it has been noted before, if the caller's term still holds; says whether it holds, and
 --       whether the note is new.
--- called by: singleton: in autocommit or in the caller's transaction. $1 lease, $2 holder, $3 term, $4 item.
+-- called by: leases/singleton: in autocommit or in the caller's transaction. $1 lease, $2 holder, $3 term, $4 item.
 -- index: lease_pkey, once_pkey.
 -- locks: the new row, until the transaction ends: a second one with the same item waits for it. Not the lease's: a caller's transaction
 --        may be long, or its process frozen, and whoever takes over must not wait for that; the key alone keeps items single.

@@ -1,6 +1,6 @@
 -- what: looks at $6 rows of the guard of side effects, after the one of name $4 and item $5, and deletes those older than $7 days. Says the
 --       last one's name and item, at how many it looked, and how many went.
--- called by: chores/forget: it walks through the table so. $1-$3 fence.
+-- called by: lead/chores/forget: it walks through the table so. $1-$3 fence.
 -- index: once_pkey; lease_pkey.
 -- locks: the lease's row, for key share; the rows that it deletes.
 with held as (

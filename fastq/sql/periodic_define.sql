@@ -2,7 +2,7 @@
 --       each is new. One that is as it was is not touched. Whether it is paused, and its last tick, stay; so does a tick that is pending,
 --       unless the schedule is another one. $14: the first tick is now, at the definition, or the one that is overdue: then defined_at is
 --       that one, which is how the leader knows the run at the start.
--- called by: periodic_store: before the supervisor starts. Arrays: $1 names, $2 schedules, $3 time zones, $4 missed, $5 backfills, $6 hashes,
+-- called by: lead/definitions: before the supervisor starts. Arrays: $1 names, $2 schedules, $3 time zones, $4 missed, $5 backfills, $6 hashes,
 --            $7 kinds, $8 args, $9 queues, $10 priorities, $11 max_attempts, $12 tags (joined by a unit separator), $13 next ticks,
 --            $14 run_on_start. $15 channel (null: no hint).
 -- index: periodic_pkey.

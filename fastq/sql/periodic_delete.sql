@@ -1,6 +1,6 @@
 -- what: deletes a periodic job that no living process declares, and the rows of its ticks. Says how many of those; no row if it is declared,
 --       or not there.
--- called by: admin_periodic. $1 name.
+-- called by: admin/periodic. $1 name.
 -- index: periodic_pkey; periodic_tick_pkey.
 -- locks: the schedule's row and its ticks' rows. A leader that has the schedule locked is waited for; a new definition is not in its way.
 with gone as (

@@ -1,7 +1,7 @@
 -- what: enqueues ticks: a row in periodic_tick and a job for each that has none yet, in one statement, then moves the schedules on, and wakes
 --       the queues. A schedule that was changed or paused meanwhile, or is locked, is left for the next time. Answers with whether the term
 --       holds, the number of jobs and the names moved.
--- called by: chores/periodic. $1-$3 fence. Arrays: $4 names, $5 their hashes, $6 their next ticks; $7 names of ticks, $8 ticks. $9 channel (null: no hint).
+-- called by: lead/chores/periodic. $1-$3 fence. Arrays: $4 names, $5 their hashes, $6 their next ticks; $7 names of ticks, $8 ticks. $9 channel (null: no hint).
 -- index: lease_pkey; periodic_pkey; periodic_tick_pkey finds a tick that was enqueued already.
 -- locks: the schedules' rows; a locked one is skipped. The lease's row, for key share.
 with held as (

@@ -1,5 +1,5 @@
 -- what: notes why a tick could not be enqueued. Answers with whether the term holds.
--- called by: chores/periodic. $1-$3 fence, $4 name, $5 hash, $6 reason.
+-- called by: lead/chores/periodic. $1-$3 fence, $4 name, $5 hash, $6 reason.
 -- index: lease_pkey; periodic_pkey.
 -- locks: the schedule's row; a locked one is skipped. The lease's row, for key share.
 with held as (

@@ -1,6 +1,6 @@
 -- what: the periodic jobs, each with in how many ways living processes define it (0: none declares it), and whether somebody leads a
 --       domain that maintains its queue: the default one maintains each, a named one those that stand in its lease.
--- called by: admin_periodic. $1 name or null: all.
+-- called by: admin/periodic. $1 name or null: all.
 -- index: none: the tables have as many rows as there are periodic jobs, worker processes and leases.
 -- locks: none.
 with declared as materialized (

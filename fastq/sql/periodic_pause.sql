@@ -1,5 +1,5 @@
 -- what: pauses a periodic job: ticks are dropped until it is resumed. Says since when it is paused; no row if there is none of this name.
--- called by: admin_periodic. $1 name, $2 channel (null: no hint).
+-- called by: admin/periodic. $1 name, $2 channel (null: no hint).
 -- index: periodic_pkey.
 -- locks: the schedule's row.
 with paused as (

@@ -1,6 +1,6 @@
 -- what: deletes rows of ticks that lie $5 seconds back, up to $6 for each periodic job: never one that is pending or yet to come. Answers with
 --       whether the term holds, and the number of rows.
--- called by: chores/periodic. $1-$3 fence, $4 queues (null or empty: all).
+-- called by: lead/chores/periodic. $1-$3 fence, $4 queues (null or empty: all).
 -- index: lease_pkey; periodic_tick_pkey.
 -- locks: the rows; locked ones are skipped. The lease's row, for key share.
 with held as (

@@ -1,5 +1,5 @@
 -- what: lets a paused periodic job go on, with its next tick after now; no row if it was not paused, or its schedule has changed.
--- called by: admin_periodic. $1 name, $2 schedule and $3 time zone that the next tick was computed with, $4 next tick. $5 channel (null: no hint).
+-- called by: admin/periodic. $1 name, $2 schedule and $3 time zone that the next tick was computed with, $4 next tick. $5 channel (null: no hint).
 -- index: periodic_pkey.
 -- locks: the schedule's row.
 with resumed as (

@@ -1,7 +1,7 @@
 -- what: keeps the rows of this supervisor's processes alive (and makes or remakes them); answers with the ids that are theirs. Another is
 --       missing: the numbers went back (a restore, a failover to a standby that lagged) and were given out again. It reads nothing else: a lock on another table
 --       must not make the living look dead.
--- called by: registrar: each beat. Arrays: $1 ids, $2 pids. $3 host, $4 supervisor, $5 queues, $6 ttl in seconds,
+-- called by: host/registrar: each beat. Arrays: $1 ids, $2 pids. $3 host, $4 supervisor, $5 queues, $6 ttl in seconds,
 --            $7 domain, $8 periodic jobs that its app declares, $9 kinds that it has workers for. These are written when a row is made
 --            and not at each beat: they may be thousands.
 -- index: process_pkey.

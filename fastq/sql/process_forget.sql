@@ -1,5 +1,5 @@
 -- what: deletes processes that have been expired for more than $4 seconds; says how many.
--- called by: chores/processes. $1-$3 fence.
+-- called by: lead/chores/processes. $1-$3 fence.
 -- index: none: the table has as many rows as there are worker processes; lease_pkey.
 -- locks: the lease's row, for key share; the rows.
 with held as (

@@ -1,6 +1,6 @@
 -- what: deletes up to $5 rows of queues that say nothing: not paused, older than $4 seconds, no job in them, no living process that works
 --       them; says how many. A pause that comes meanwhile keeps or makes its row.
--- called by: chores/forget. $1-$3 fence.
+-- called by: lead/chores/forget. $1-$3 fence.
 -- index: job_ready, job_due and job_waiting, to see whether there are jobs; lease_pkey.
 -- locks: the lease's row, for key share; the rows; locked ones are skipped.
 with held as (

@@ -1,6 +1,6 @@
 -- what: the queues that are known by a job, a row or a living process, with what is in them. Counts stop at $1: of what is ready or is
 --       waiting by queue, of what waits for its time over all queues.
--- called by: admin: list_queues. The counts are for people: bounded, so that a backlog of millions does not hold them up.
+-- called by: admin/queues: list_queues. The counts are for people: bounded, so that a backlog of millions does not hold them up.
 -- index: job_ready and job_waiting, skipped from queue to queue; job_due.
 -- locks: none.
 with recursive ready (name) as (

@@ -1,5 +1,5 @@
 -- what: pauses a queue: nothing is claimed from it any more, what runs goes on. Says since when it is paused.
--- called by: admin: pause. $1 queue.
+-- called by: admin/queues: pause. $1 queue.
 -- index: queue_pkey.
 -- locks: the queue's row.
 insert into fastq.queue (name, paused_at)

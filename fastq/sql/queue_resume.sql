@@ -1,5 +1,5 @@
 -- what: lets a paused queue go on and wakes who works it; no row if it was not paused.
--- called by: admin: resume. $1 queue, $2 channel (null: no hint).
+-- called by: admin/queues: resume. $1 queue, $2 channel (null: no hint).
 -- index: queue_pkey.
 -- locks: the queue's row.
 with resumed as (

@@ -1,6 +1,6 @@
 -- what: ends database sessions and waits until they are gone, so that a claim on its way has committed before we look, or never will.
 --       Only sessions that call themselves ours: a pid may be somebody else's by now. How many have ended, and how many have not yet.
--- called by: recovery, unanswered: for a dead child's sessions, and for one that was cut, before the jobs of its claim are looked for.
+-- called by: host/recovery, work/claim/unanswered: for a dead child's sessions, and for one that was cut, before the jobs of its claim are looked for.
 --            $1 backend pids, $2 wait in milliseconds.
 -- index: none.
 -- locks: none.

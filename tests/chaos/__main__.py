@@ -10,8 +10,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from fastq import embedded
-from fastq.migrate import migrate
+from fastq.postgres import embedded
+from fastq.schema.migrate import migrate
 from tests.chaos.run import Plan, run
 from tests.helpers import create_database, drop_database
 

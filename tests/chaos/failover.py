@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from fastq.migrate import migrate
+from fastq.schema.migrate import migrate
 from tests.chaos import faults, freeze, schedule, two_leaders
 from tests.chaos.faults import Scene
 from tests.chaos.result import Result, table

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fastq.client import Client
-from fastq.migrate import migrate
+from fastq.enqueue.client import Client
+from fastq.schema.migrate import migrate
 from tests.chaos import witness
 from tests.chaos.app import Nap
 from tests.chaos.candidates import PATIENCE, Candidates, Held

@@ -25,9 +25,9 @@ from typing import Any
 
 import psycopg
 
-from fastq import hints
-from fastq.client import Client
-from fastq.migrate import migrate
+from fastq.enqueue.client import Client
+from fastq.postgres import hints
+from fastq.schema.migrate import migrate
 from tests.chaos import ledger
 from tests.chaos.app import Nap
 from tests.chaos.processes import Host

@@ -17,7 +17,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from fastq import db
+from fastq.postgres import db
 from tests.chaos import witness
 from tests.chaos.candidates import Candidates
 from tests.chaos.load import Load

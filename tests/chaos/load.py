@@ -10,7 +10,7 @@ from typing import Self
 
 import psycopg
 
-from fastq.client import Client
+from fastq.enqueue.client import Client
 from fastq.errors import FastqError
 from tests.chaos.app import Nap
 

@@ -18,9 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from fastq import db, embedded
-from fastq.client import Client
-from fastq.migrate import migrate
+from fastq.enqueue.client import Client
+from fastq.postgres import db, embedded
+from fastq.schema.migrate import migrate
 from tests.chaos import ledger
 from tests.chaos.app import Nap
 from tests.chaos.processes import Host

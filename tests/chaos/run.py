@@ -19,7 +19,7 @@ from typing import Any
 
 import psycopg
 
-from fastq.client import Client
+from fastq.enqueue.client import Client
 from tests.chaos import ledger
 from tests.chaos.app import Nap
 from tests.chaos.checker import Evidence, Row, Verdict, check, measure_recovery, quantile

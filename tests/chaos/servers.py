@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from fastq import embedded
+from fastq.postgres import embedded
 from tests.chaos.candidates import role_name
 from tests.helpers import create_database, execute, process_exists, wait_for
 

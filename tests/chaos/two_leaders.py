@@ -17,10 +17,10 @@ from typing import Self
 
 from fastq import log
 from fastq.config import Config
-from fastq.elector import Candidacy, Elector
-from fastq.listener import Listener
-from fastq.maintainer import HINTS, domain_chores, schema_chores
-from fastq.term import Term
+from fastq.host.listener import Listener
+from fastq.lead.maintainer import HINTS, domain_chores, schema_chores
+from fastq.lead.term.term import Term
+from fastq.leases.elector import Candidacy, Elector
 from tests.chaos import run as chaos
 from tests.chaos.processes import ROOT
 from tests.chaos.result import Result

@@ -7,8 +7,9 @@ from dataclasses import fields
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq.cli import COMMANDS, output, run
-from fastq.cli.parser import Parser
+from fastq.cli import COMMANDS, run
+from fastq.cli.terminal import output
+from fastq.cli.terminal.parser import Parser
 from fastq.config import Config, variable_of
 from tests.helpers import execute
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fastq import periodic_store
-from fastq.lease import acquire
+from fastq.lead import definitions
+from fastq.leases.lease import acquire
 from tests.db.jobs import session
 from tests.db.test_periodic import declare, registry_of
 from tests.helpers import execute
@@ -21,8 +21,8 @@ def schedules(database):
         report=(Cron("0 9 * * mon-fri", "Europe/Berlin"), {"missed": Backfill(3), "queue": "slow"}),
         unled=(Every(30), {"queue": "nobodys"}),
     )
-    periodic_store.define(connection, registry)
-    periodic_store.define(connection, registry_of(gone=Every(30)))
+    definitions.define(connection, registry)
+    definitions.define(connection, registry_of(gone=Every(30)))
     declare(connection, registry)
     acquire(connection, "leader:batch", "somebody", 600.0, ["slow"])
     connection.close()

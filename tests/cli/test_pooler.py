@@ -3,8 +3,9 @@
 import psycopg
 import pytest
 
-from fastq import Client, Config, pooler
+from fastq import Client, Config
 from fastq.errors import ConfigError
+from fastq.postgres import pooler
 from tests.helpers import execute
 from tests.pgbouncer import pgbouncer
 

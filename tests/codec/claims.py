@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import attrs
 
-from fastq.args import Kind
-from fastq.claimed import Claimed
-from fastq.worker import Registry, Worker
+from fastq.args.kinds import Kind
+from fastq.jobs.worker import Registry, Worker
+from fastq.work.codec.claimed import Claimed
 
 TOKEN = 1 << 32 | 1
 

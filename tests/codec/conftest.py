@@ -4,18 +4,18 @@ from types import ModuleType
 
 import pytest
 
-from fastq import _codec_py
+from fastq.work.codec import twin
 
 try:
-    from fastq import _codec_c
+    from fastq.work.codec import core as c_twin
 except ImportError:  # not built
-    _codec_c = None
+    c_twin = None
 
 
 @pytest.fixture(params=["python", "c"])
 def codec(request, monkeypatch) -> ModuleType:
     """Give a twin."""
-    return _codec_py if request.param == "python" else c_core(monkeypatch)
+    return twin if request.param == "python" else c_core(monkeypatch)
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def core(monkeypatch) -> ModuleType:
 
 
 def c_core(monkeypatch) -> ModuleType:
-    if _codec_c is None:
+    if c_twin is None:
         pytest.skip("the C core was not built")
-    monkeypatch.setattr(_codec_c, "SMALL", 1)
-    monkeypatch.setattr(_codec_c, "FEWEST", 1)
-    return _codec_c
+    monkeypatch.setattr(c_twin, "SMALL", 1)
+    monkeypatch.setattr(c_twin, "FEWEST", 1)
+    return c_twin

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 import orjson
 
-from fastq import _codec_c, _codec_py
-from fastq.args import Kind
-from fastq.claimed import SEPARATOR
+from fastq.args.kinds import Kind
+from fastq.work.codec import core, twin
+from fastq.work.codec.claimed import SEPARATOR
 from tests.codec.claims import SHAPES
 from tests.codec.differences import comparable, differ
 
@@ -43,11 +43,11 @@ def try_input(data: bytes) -> None:
 
 def try_grammar(data: bytes) -> None:
     """Compare what the scanner takes for JSON with what orjson takes for it."""
-    error = _codec_c.ffi.new("fq_error *")
-    code = _codec_c.lib.fq_json_check(data, len(data), 1024, error)
-    if code == _codec_c.lib.FQ_ROW_DEPTH or differ(data.decode("latin-1")):
+    error = core.ffi.new("fq_error *")
+    code = core.lib.fq_json_check(data, len(data), 1024, error)
+    if code == core.lib.FQ_ROW_DEPTH or differ(data.decode("latin-1")):
         return
-    assert (code == _codec_c.lib.FQ_OK) == accepted(orjson.loads, data), (code, data)
+    assert (code == core.lib.FQ_OK) == accepted(orjson.loads, data), (code, data)
 
 
 def accepted(loads, data) -> bool:
@@ -62,7 +62,7 @@ def try_texts(data: bytes, shape: int) -> None:
     """Encode texts, with lone surrogates where the bytes are not UTF-8; the shape says how many bytes are kept, and nulls."""
     texts = [part.decode("utf-8", "surrogateescape") for part in data.split(b"\xff")]
     values = [None if shape & 16 and place % 2 else text for place, text in enumerate(texts)]
-    assert _codec_c.encode_texts(values, shape & 15) == _codec_py.encode_texts(values, shape & 15), values
+    assert core.encode_texts(values, shape & 15) == twin.encode_texts(values, shape & 15), values
 
 
 def try_numbers(data: bytes) -> None:
@@ -71,27 +71,27 @@ def try_numbers(data: bytes) -> None:
     ints = struct.unpack(f"{len(whole) // 8}q", whole)
     floats = struct.unpack(f"{len(whole) // 8}d", whole)
     bools = [byte % 2 == 1 for byte in data]
-    assert _codec_c.encode_ints(ints) == _codec_py.encode_ints(ints)
-    assert _codec_c.encode_floats(floats) == _codec_py.encode_floats(floats)
-    assert _codec_c.encode_bools(bools) == _codec_py.encode_bools(bools)
+    assert core.encode_ints(ints) == twin.encode_ints(ints)
+    assert core.encode_floats(floats) == twin.encode_floats(floats)
+    assert core.encode_bools(bools) == twin.encode_bools(bools)
 
 
 def try_rows(kind: Kind, data: bytes) -> None:
     """Decode a batch by column, whole, and row by row: what the last says is what args mean."""
-    rows = [row.replace(SEPARATOR, b"") for row in data.split(_codec_py.BETWEEN)]
-    blob, count = _codec_py.BETWEEN.join(rows), len(rows)
+    rows = [row.replace(SEPARATOR, b"") for row in data.split(twin.BETWEEN)]
+    blob, count = twin.BETWEEN.join(rows), len(rows)
     single = [kind.codec.decode_at(place, row) for place, row in enumerate(rows)]
-    expected = comparable((single, [place for place, one in enumerate(single) if isinstance(one, _codec_py.ArgsError)]))
-    whole = comparable(_codec_py.read(kind.codec, blob, count))
+    expected = comparable((single, [place for place, one in enumerate(single) if isinstance(one, twin.ArgsError)]))
+    whole = comparable(twin.read(kind.codec, blob, count))
     if whole != expected:  # halves of JSON that fit together: no column of Postgres has such rows
         assert not all(accepted(msgspec.json.Decoder(msgspec.Raw).decode, row) for row in rows), rows
         return
-    small, mostly = _codec_c.SMALL, _codec_c.MOSTLY
-    _codec_c.SMALL, _codec_c.MOSTLY = 1, 1  # read by column whatever can be, however many rows are marked
+    small, mostly = core.SMALL, core.MOSTLY
+    core.SMALL, core.MOSTLY = 1, 1  # read by column whatever can be, however many rows are marked
     try:
-        by_column = comparable(_codec_c.read(kind.codec, blob, count))
+        by_column = comparable(core.read(kind.codec, blob, count))
     finally:
-        _codec_c.SMALL, _codec_c.MOSTLY = small, mostly
+        core.SMALL, core.MOSTLY = small, mostly
     assert by_column == expected, rows
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fastq import codec as door
 from fastq.errors import ConfigError
+from fastq.work.codec import codec as door
 
 ROOT = Path(__file__).parent.parent.parent
 CSRC = ROOT / "csrc"
@@ -141,7 +141,7 @@ def run(tmp_path, *arguments):
 
 @pytest.mark.parametrize("wanted", ["python", "c", "auto"])
 def test_the_environment_picks_the_twin(core, wanted):
-    program = "from fastq import codec; print(codec.in_use())"
+    program = "from fastq.work.codec import codec; print(codec.in_use())"
     environ = os.environ | {"FASTQ_CODEC": wanted}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environ, cwd=ROOT, check=True)
 
@@ -149,12 +149,12 @@ def test_the_environment_picks_the_twin(core, wanted):
 
 
 def test_without_the_core_python_does_the_work_and_asking_for_c_says_what_to_do(monkeypatch):
-    monkeypatch.setitem(sys.modules, "fastq._codec_c", None)
-    monkeypatch.delattr("fastq._codec_c", raising=False)
+    monkeypatch.setitem(sys.modules, "fastq.work.codec.core", None)
+    monkeypatch.delattr("fastq.work.codec.core", raising=False)
     monkeypatch.setattr(door, "_twin", None)
 
     assert door.use("auto") == "python"
-    assert door.encode_ids([1, 2]) == door._codec_py.encode_ints([1, 2])
+    assert door.encode_ids([1, 2]) == door.twin.encode_ints([1, 2])
     with pytest.raises(ConfigError, match="cannot be used"):
         door.use("c")
 
@@ -165,7 +165,8 @@ from types import SimpleNamespace
 from fastq import _fastq
 lib = SimpleNamespace(**{name: getattr(_fastq.lib, name) for name in dir(_fastq.lib)} | {"FQ_ABI": 2})
 sys.modules["fastq._fastq"] = SimpleNamespace(ffi=_fastq.ffi, lib=lib)
-from fastq import codec, errors
+from fastq import errors
+from fastq.work.codec import codec
 print(codec.use("auto"))
 try:
     codec.use("c")

@@ -8,9 +8,9 @@ from typing import Any, TypedDict
 import msgspec
 import pytest
 
-from fastq import _codec_py
-from fastq.args import Kind
+from fastq.args.kinds import Kind
 from fastq.errors import ArgsError
+from fastq.work.codec import twin
 from tests.codec.claims import SHAPES, Attrs, Checked, Flat, Nested, Own, claimed, workers_of
 
 FLAT = Kind("flat", Flat)
@@ -216,7 +216,7 @@ def test_only_flat_args_without_conversions_of_their_own_are_read_by_column(core
 
 
 def test_plain_rows_are_read_by_the_core_and_not_by_its_twin(core, monkeypatch):
-    monkeypatch.setattr(_codec_py, "read", None)
+    monkeypatch.setattr(twin, "read", None)
     rows = [b'{"n":%d,"s":"x\\n","o":null,"f":0.30000000000000004}' % n for n in range(100)]
 
     assert read(core, rows)[0][99] == Flat(99, 0.1 + 0.2, "x\n", o=None)

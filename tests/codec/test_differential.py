@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastq import _codec_py
-from fastq.args import Kind
+from fastq.args.kinds import Kind
+from fastq.work.codec import twin
 from tests.codec.claims import SHAPES, Flat
 from tests.codec.differences import comparable, differ
 
-_codec_c = pytest.importorskip("fastq._codec_c")
+core = pytest.importorskip("fastq.work.codec.core")
 
 KINDS = [Kind(f"{shape.__name__}{strict}", shape, forbid_unknown_keys=strict) for shape in SHAPES for strict in (False, True)]
 FLAT = Kind("flat", Flat)
@@ -55,14 +55,14 @@ rows = st.lists(
 @settings(max_examples=500, deadline=None)
 def test_the_twins_agree(batch, kind):
     blob = b",\x1e".join(batch)
-    small, mostly = _codec_c.SMALL, _codec_c.MOSTLY
-    _codec_c.SMALL, _codec_c.MOSTLY = 1, 1  # read what can be read by column, however many rows are marked
+    small, mostly = core.SMALL, core.MOSTLY
+    core.SMALL, core.MOSTLY = 1, 1  # read what can be read by column, however many rows are marked
     try:
-        by_column = _codec_c.read(kind.codec, blob, len(batch))
+        by_column = core.read(kind.codec, blob, len(batch))
     finally:
-        _codec_c.SMALL, _codec_c.MOSTLY = small, mostly
+        core.SMALL, core.MOSTLY = small, mostly
 
-    assert comparable(by_column) == comparable(_codec_py.read(kind.codec, blob, len(batch)))
+    assert comparable(by_column) == comparable(twin.read(kind.codec, blob, len(batch)))
 
 
 @given(
@@ -73,8 +73,8 @@ def test_the_twins_agree(batch, kind):
 @settings(max_examples=750, deadline=None)
 def test_the_core_takes_for_json_what_orjson_and_json_take(text):
     data = text.encode("utf-8", "surrogatepass")
-    error = _codec_c.ffi.new("fq_error *")
-    taken = _codec_c.lib.fq_json_check(data, len(data), 64, error) == _codec_c.lib.FQ_OK
+    error = core.ffi.new("fq_error *")
+    taken = core.lib.fq_json_check(data, len(data), 64, error) == core.lib.FQ_OK
     if differ(text):
         return
 
@@ -93,8 +93,8 @@ def accepted(loads, data):
 @settings(max_examples=500, deadline=None)
 def test_values_are_those_of_orjson_and_json(args):
     text = FLAT.codec.encode(args) if "\0" not in args.s else orjson.dumps({"n": args.n, "f": args.f, "s": args.s})
-    blob = b",\x1e".join([text] * _codec_c.SMALL)
-    (seen, *_), bad = _codec_c.read(FLAT.codec, blob, _codec_c.SMALL)
+    blob = b",\x1e".join([text] * core.SMALL)
+    (seen, *_), bad = core.read(FLAT.codec, blob, core.SMALL)
 
     assert bad == []
     for loads in (orjson.loads, json.loads):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import pq
 
-from fastq import _codec_py
+from fastq.work.codec import twin
 
 INTS = [[], [0], [1, -1, 2**63 - 1, -(2**63)], list(range(1000))]
 FLOATS = [[], [0.0, -0.0, 1.5, -1e308, 5e-324, float("inf")]]
@@ -87,11 +87,11 @@ def test_a_long_text_is_cut_between_characters(codec, text, cap, kept):
 
 def test_the_twins_encode_numbers_alike(core):
     for values in (*INTS, [5] * 3000):
-        assert core.encode_ints(values) == _codec_py.encode_ints(values)
+        assert core.encode_ints(values) == twin.encode_ints(values)
     for numbers in FLOATS:
-        assert core.encode_floats(numbers) == _codec_py.encode_floats(numbers)
+        assert core.encode_floats(numbers) == twin.encode_floats(numbers)
     for flags in BOOLS:
-        assert core.encode_bools(flags) == _codec_py.encode_bools(flags)
+        assert core.encode_bools(flags) == twin.encode_bools(flags)
 
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=30)  # lone surrogates and NUL too
@@ -100,9 +100,9 @@ any_text = st.text(st.characters(exclude_categories=()), max_size=30)  # lone su
 @given(st.lists(st.one_of(st.none(), any_text), max_size=12), st.one_of(st.just(0), st.integers(1, 40)))
 @settings(max_examples=500, deadline=None)
 def test_the_twins_encode_texts_alike(values, cap):
-    core = pytest.importorskip("fastq._codec_c")
+    core = pytest.importorskip("fastq.work.codec.core")
 
-    assert core.encode_texts(values, cap) == _codec_py.encode_texts(values, cap)
+    assert core.encode_texts(values, cap) == twin.encode_texts(values, cap)
 
 
 def test_a_number_beyond_64_bits_is_an_error_and_no_other_number(codec):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fastq.args import Kind
+from fastq.args.kinds import Kind
 from fastq.errors import ArgsError
 
 ROOT = Path(__file__).parent.parent.parent

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fastq.args import Kind
+from fastq.args.kinds import Kind
 from tests.codec.claims import Flat, claimed, workers_of
 
 BATCH = 1_000

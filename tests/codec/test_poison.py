@@ -8,15 +8,15 @@ import time
 import pytest
 from psycopg import sql
 
-from fastq import codec as door
-from fastq import db
-from fastq._codec_py import encode_ints as encode_ids
-from fastq.args import Kind
-from fastq.claimed import Claimed
-from fastq.completer import Completer
+from fastq.args.kinds import Kind
 from fastq.config import Config
-from fastq.lane import Outbox
-from fastq.outcome import failed
+from fastq.jobs.outcome import failed
+from fastq.postgres import db
+from fastq.work.codec import codec as door
+from fastq.work.codec.claimed import Claimed
+from fastq.work.codec.twin import encode_ints as encode_ids
+from fastq.work.complete.completer import Completer
+from fastq.work.shared.lane import Outbox
 from tests.codec.claims import TOKEN, Flat, Nested, workers_of
 
 FLAT, NESTED = Kind("flat", Flat), Kind("nested", Nested)

@@ -5,7 +5,7 @@ import random
 import psycopg
 import pytest
 
-from fastq.args import Kind
+from fastq.args.kinds import Kind
 from tests.codec.claims import Flat
 
 BATCH = 2_000

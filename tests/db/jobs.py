@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from fastq import db
+from fastq.postgres import db
 
 START = (0, 0, 0, 0)  # the cursors of the four priorities before the first seq
 END = 2**62  # above every seq

@@ -1,7 +1,7 @@
 """Leases as rows: tried for by hand, moved in time, and looked at."""
 
-from fastq import lease
-from fastq.lease import Fence
+from fastq.leases import lease
+from fastq.leases.lease import Fence
 
 NAME = "leader:x"
 TTL = 10.0  # s; nothing here takes as long

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from fastq.chores.chore import Site
 from fastq.config import Config
-from fastq.lease import Fence, acquire
+from fastq.lead.term.chore import Site
+from fastq.leases.lease import Fence, acquire
 from tests.db.jobs import session
 
 LEASE = "leader:default"

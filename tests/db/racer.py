@@ -5,8 +5,9 @@ python racer.py URL [unpinned]
 
 import sys
 
-from fastq import db, lease
-from fastq.lease import identity
+from fastq.leases import lease
+from fastq.leases.lease import identity
+from fastq.postgres import db
 
 TTL = 10.0
 

@@ -9,7 +9,7 @@ import pytest
 from fastq import admin
 from fastq.config import Config
 from fastq.errors import MigrationError, OptionError
-from fastq.job import State
+from fastq.jobs.job import State
 from tests.db.jobs import CHANNEL, add, archived, claim, claimed_ids, count, living
 from tests.helpers import wait_for
 from tests.pgbouncer import pgbouncer
@@ -83,7 +83,7 @@ def test_list_finds_a_rare_job_far_below_the_newest_and_respects_the_limit(conne
 
 def test_list_says_how_far_it_came_when_its_time_is_over(connection, operator, monkeypatch):
     add(connection)
-    monkeypatch.setattr(admin, "PATIENCE", -1)
+    monkeypatch.setattr("fastq.admin.jobs.PATIENCE", -1)
 
     found = admin.list_jobs(operator)
 
@@ -285,7 +285,7 @@ def test_queues_are_listed_with_what_is_in_them_and_who_works_them(connection, o
 
 
 def test_queue_counts_stop_where_counting_becomes_expensive(connection, operator, monkeypatch):
-    monkeypatch.setattr(admin, "COUNT", 10)
+    monkeypatch.setattr("fastq.admin.queues.COUNT", 10)
     add(connection, 25)
 
     assert [row.available for row in admin.list_queues(operator)] == [10]
@@ -295,7 +295,7 @@ def test_the_archive_is_read_by_its_index(connection, operator):
     ids = add(connection, 20_000)
     finish(connection, ids)
     connection.execute("vacuum analyze fastq.job_archive")
-    from fastq.db import statement
+    from fastq.postgres.db import statement
 
     plan = operator.execute("explain " + statement("job_show").replace("$1::bigint", str(ids[-1])))
 
@@ -334,7 +334,7 @@ def test_connect_tells_what_to_do_about_a_schema_that_is_not_there(database):
 
 
 def test_everything_works_in_another_schema(empty_database):
-    from fastq.migrate import migrate
+    from fastq.schema.migrate import migrate
     from tests.helpers import execute
 
     migrate(empty_database, "jobs_2")

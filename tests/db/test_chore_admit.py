@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from fastq.chores.admit import BATCH, INTERVAL, NAP, Admit
-from fastq.chores.unworked import TOLD_EVERY, Unworked
+from fastq.lead.chores.admit import BATCH, INTERVAL, NAP, Admit
+from fastq.lead.chores.unworked import TOLD_EVERY, Unworked
 from tests.db.jobs import CHANNEL, add, claimed_ids, living
 from tests.db.leases import run_out, site_on
 
@@ -75,8 +75,8 @@ def test_a_named_domain_leaves_the_queues_of_others_alone(site, connection):
 
 
 def test_a_run_is_one_bounded_batch_and_a_nap_and_goes_on_while_there_is_more(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.admit.BATCH", 3)
-    monkeypatch.setattr("fastq.chores.admit.LOOK", 5)
+    monkeypatch.setattr("fastq.lead.chores.admit.BATCH", 3)
+    monkeypatch.setattr("fastq.lead.chores.admit.LOOK", 5)
     wait_for_worker(connection, 8)
     register(connection, 1, ["nap"])
     chore = Admit()

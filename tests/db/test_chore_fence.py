@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from fastq.errors import LeaseLost
-from fastq.lease import Fence, acquire, release, renew
+from fastq.leases.lease import Fence, acquire, release, renew
 from tests.db.jobs import CHANNEL, ERROR, add, claim_number
 from tests.db.leases import LEASE, lead, site_on, take_over
 from tests.helpers import wait_for
 
-CHORES = Path(__file__).parent.parent.parent / "fastq" / "chores"
+CHORES = Path(__file__).parent.parent.parent / "fastq" / "lead"
 SQL = CHORES.parent / "sql"
 
 SETUP = """
@@ -126,7 +126,7 @@ def test_a_statement_during_which_another_takes_the_lease_changes_nothing(site, 
 
 @pytest.mark.lease("L33")
 def test_every_statement_that_a_chore_writes_with_is_looked_at_here():
-    written = {path.stem: set(re.findall(r"write\(\s*\"(\w+)\"", path.read_text())) for path in CHORES.glob("*.py")}
+    written = {path.stem: set(re.findall(r"write\(\s*\"(\w+)\"", path.read_text())) for path in CHORES.rglob("*.py")}
 
     assert set().union(*written.values()) == set(FENCED)
     for name in FENCED:

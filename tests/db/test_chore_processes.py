@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from fastq.chores.forget import INTERVAL, UNHELD, UNUSED, Forget
-from fastq.chores.processes import EXPIRED, Processes
-from fastq.lease import Fence, acquire, release, renew
+from fastq.lead.chores.forget import INTERVAL, UNHELD, UNUSED, Forget
+from fastq.lead.chores.processes import EXPIRED, Processes
+from fastq.leases.lease import Fence, acquire, release, renew
 from tests.db.jobs import add, session
 from tests.db.leases import run_out, site_on
 
@@ -83,7 +83,7 @@ def test_a_paused_queue_is_never_resumed_or_forgotten(site, connection):
 
 
 def test_queues_are_forgotten_by_the_batch(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.forget.BATCH", 3)
+    monkeypatch.setattr("fastq.lead.chores.forget.BATCH", 3)
     for number in range(7):
         name_queue(connection, f"unused{number}")
     chore = Forget()
@@ -105,7 +105,7 @@ def note(connection, count, days, name):
 
 
 def test_items_of_the_guard_are_kept_for_their_days_and_deleted_by_windows(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.forget.WINDOW", 7)
+    monkeypatch.setattr("fastq.lead.chores.forget.WINDOW", 7)
     note(connection, 20, 31, "mail")
     note(connection, 20, 29, "paid")
     note(connection, 14, 31, "z")
@@ -190,7 +190,7 @@ def test_a_lease_that_somebody_has_locked_is_left_alone(site, connection, other)
 
 
 def test_leases_are_looked_at_by_the_window(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.forget.LEASES", 3)
+    monkeypatch.setattr("fastq.lead.chores.forget.LEASES", 3)
     for number in range(20):
         hold(connection, f"user:{number}", LONG + DAY, LONG if number % 3 else -60.0)
     note(connection, 2, 31, "z")
@@ -201,7 +201,7 @@ def test_leases_are_looked_at_by_the_window(site, connection, monkeypatch):
 
 @pytest.mark.lease("L01", "L05")
 def test_while_leases_are_forgotten_nobody_loses_one_and_terms_grow(database, site, monkeypatch):
-    monkeypatch.setattr("fastq.chores.forget.UNHELD", 0.0)  # whatever is free goes
+    monkeypatch.setattr("fastq.lead.chores.forget.UNHELD", 0.0)  # whatever is free goes
     enough, failures, got, forgotten = threading.Event(), [], [], 0
     give_up = time.monotonic() + 30.0
 

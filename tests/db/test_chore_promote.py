@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from fastq.chores.batch import MAX_ASIDE, MAX_BAD
-from fastq.chores.promote import BATCH, IDLE, IDLE_POLLING, LOCKED, NAP, Promote
+from fastq.lead.chores.promote import BATCH, IDLE, IDLE_POLLING, LOCKED, NAP, Promote
+from fastq.lead.term.batch import MAX_ASIDE, MAX_BAD
 from tests.db.jobs import CHANNEL, add, claimed_ids, count, living
 from tests.db.leases import run_out, run_until, site_on
 from tests.helpers import Stopwatch, wait_for
@@ -24,7 +24,7 @@ def site(database):
 @pytest.fixture(autouse=True)
 def _no_rest(monkeypatch):
     """Let looks follow one another at once, but where a test is about that."""
-    monkeypatch.setattr("fastq.chores.promote.REST", 0.0)
+    monkeypatch.setattr("fastq.lead.chores.promote.REST", 0.0)
 
 
 def add_waiting(connection, count=1, *, at=DUE, state="scheduled", **columns):
@@ -65,7 +65,7 @@ def test_what_is_promoted_lies_ahead_of_every_cursor_in_the_order_in_which_it_wa
 
 
 def test_a_run_is_one_bounded_batch_and_a_nap(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.promote.BATCH", 3)
+    monkeypatch.setattr("fastq.lead.chores.promote.BATCH", 3)
     add_waiting(connection, 7)
     chore = Promote()
 
@@ -74,7 +74,7 @@ def test_a_run_is_one_bounded_batch_and_a_nap(site, connection, monkeypatch):
 
 
 def test_a_look_is_followed_by_a_rest_in_proportion_whoever_wakes_the_chore(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.promote.REST", 100.0)
+    monkeypatch.setattr("fastq.lead.chores.promote.REST", 100.0)
     add_waiting(connection)
     chore = Promote()
     began = time.monotonic()
@@ -89,15 +89,15 @@ def test_a_look_is_followed_by_a_rest_in_proportion_whoever_wakes_the_chore(site
 
 
 def test_a_look_that_found_a_batch_or_more_is_followed_by_no_rest(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.promote.REST", 10_000.0)
-    monkeypatch.setattr("fastq.chores.promote.BATCH", 2)
+    monkeypatch.setattr("fastq.lead.chores.promote.REST", 10_000.0)
+    monkeypatch.setattr("fastq.lead.chores.promote.BATCH", 2)
     add_waiting(connection, 5)
 
     assert run_until(Promote(), site, lambda pause: pause == IDLE) == [NAP, NAP, NAP, IDLE]
 
 
 def test_each_queue_gets_its_share_however_long_the_backlog_of_another_is(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.promote.LOOK", 10)
+    monkeypatch.setattr("fastq.lead.chores.promote.LOOK", 10)
     add_waiting(connection, 100, queue="a")
     few = add_waiting(connection, 2, at="2001-01-01", queue="z")
 
@@ -199,7 +199,7 @@ def test_a_row_that_a_trigger_refuses_is_set_aside_and_the_others_are_promoted(s
 
 
 def test_a_row_that_was_set_aside_is_tried_again(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.batch.ASIDE", 0.0)
+    monkeypatch.setattr("fastq.lead.term.batch.ASIDE", 0.0)
     (job_id,) = add_waiting(connection)
     refuse(connection, [job_id])
     chore = Promote()
@@ -238,8 +238,8 @@ def test_thousands_of_rows_that_are_set_aside_do_not_slow_down_the_look(site, co
 
 
 def test_more_rows_than_can_be_set_aside_do_not_hold_up_other_queues(site, connection, events, monkeypatch):
-    monkeypatch.setattr("fastq.chores.batch.MAX_ASIDE", 60)
-    monkeypatch.setattr("fastq.chores.promote.BATCH", 40)
+    monkeypatch.setattr("fastq.lead.term.batch.MAX_ASIDE", 60)
+    monkeypatch.setattr("fastq.lead.chores.promote.BATCH", 40)
     refuse(connection, add_waiting(connection, 200))
     chore = Promote()
 
@@ -254,13 +254,13 @@ def test_more_rows_than_can_be_set_aside_do_not_hold_up_other_queues(site, conne
 
 
 def test_what_was_set_aside_makes_room_for_others_when_its_time_is_over(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.batch.MAX_ASIDE", 10)
+    monkeypatch.setattr("fastq.lead.term.batch.MAX_ASIDE", 10)
     first, second = add_waiting(connection, 10), add_waiting(connection, 10, at="2001-01-01")
     refuse(connection, first + second)
-    monkeypatch.setattr("fastq.chores.batch.ASIDE", 0.0)
+    monkeypatch.setattr("fastq.lead.term.batch.ASIDE", 0.0)
     chore = Promote()
     chore.run(site)
-    monkeypatch.setattr("fastq.chores.batch.ASIDE", 60.0)
+    monkeypatch.setattr("fastq.lead.term.batch.ASIDE", 60.0)
     connection.execute("delete from fastq.job where id = any ($1)", first)
 
     chore.run(site)
@@ -271,7 +271,7 @@ def test_good_rows_in_a_crowd_that_is_refused_are_found_in_time(site, connection
     ids = add_waiting(connection, 400)
     good = [*ids[95:100], *ids[300:350]]  # the first ones end a piece, behind more bad rows than are looked for
     refuse(connection, sorted(set(ids) - set(good)))
-    monkeypatch.setattr("fastq.chores.batch.ASIDE", 0.0)
+    monkeypatch.setattr("fastq.lead.term.batch.ASIDE", 0.0)
     chore = Promote()
 
     for _ in range(100):
@@ -346,7 +346,7 @@ def test_twenty_thousand_rows_that_are_set_aside_cost_a_look_milliseconds(site, 
 
 
 def test_a_batch_that_takes_too_long_shrinks_and_grows_again_when_it_has_recovered(database, connection, events, monkeypatch):
-    monkeypatch.setattr("fastq.chores.promote.BATCH", 64)
+    monkeypatch.setattr("fastq.lead.chores.promote.BATCH", 64)
     site = site_on(database, statement_timeout=0.2)
     add_waiting(connection, 200)
     refuse(connection, [-1], doing="null; end if; perform pg_sleep(0.01); if false then null")  # 64 rows: 0.64 s

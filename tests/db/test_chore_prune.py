@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fastq import db
-from fastq.chores.partitions import INTERVAL, Partitions
-from fastq.chores.partitions import REST as REST_OF_PARTITIONS
-from fastq.chores.prune import LONGEST_STEP, NAP, REST, STEP, Prune
 from fastq.errors import LeaseLost
-from fastq.lease import acquire
-from fastq.partitions import ensure_partitions, name_of, partitions
+from fastq.lead.chores.partitions import INTERVAL, Partitions
+from fastq.lead.chores.partitions import REST as REST_OF_PARTITIONS
+from fastq.lead.chores.prune import LONGEST_STEP, NAP, REST, STEP, Prune
+from fastq.leases.lease import acquire
+from fastq.postgres import db
+from fastq.schema.partitions import ensure_partitions, name_of, partitions
 from tests.db.leases import run_out, site_on, take_over
 from tests.db.test_plans import explain, nodes
 from tests.helpers import wait_for
@@ -141,7 +141,7 @@ def test_what_comes_back_to_days_that_the_walks_have_passed_is_pruned_by_the_sam
 
 
 def test_a_run_is_bounded_and_a_crowded_window_is_cut_into_shorter_ones(lead_with, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.prune.LIMIT", 50)
+    monkeypatch.setattr("fastq.lead.chores.prune.LIMIT", 50)
     finish(connection, 2, 1_000)  # within a millisecond
     site = lead_with("completed=1")
     chore, most, before = Prune(), 0, 0
@@ -153,7 +153,7 @@ def test_a_run_is_bounded_and_a_crowded_window_is_cut_into_shorter_ones(lead_wit
 
 
 def test_many_jobs_of_one_moment_are_all_deleted(lead_with, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.prune.LIMIT", 50)
+    monkeypatch.setattr("fastq.lead.chores.prune.LIMIT", 50)
     connection.execute(FINISH.replace("+ n * interval '1 us'", ""), 0, 2.0, "completed", "default", 333)
 
     assert run_out(Prune(), lead_with("completed=1")) == 333
@@ -211,8 +211,8 @@ def hold(connection, queue="legal"):
 
 @pytest.mark.parametrize("room", [20_000, 40])
 def test_behind_a_window_full_of_jobs_that_cannot_be_deleted_the_others_go(lead_with, connection, monkeypatch, room):
-    monkeypatch.setattr("fastq.chores.prune.LIMIT", 50)
-    monkeypatch.setattr("fastq.chores.batch.MAX_ASIDE", room)
+    monkeypatch.setattr("fastq.lead.chores.prune.LIMIT", 50)
+    monkeypatch.setattr("fastq.lead.term.batch.MAX_ASIDE", room)
     finish(connection, 2, 210, queue="legal")
     finish(connection, 2, 60, queue="emails", first=1_000)
     hold(connection)
@@ -222,8 +222,8 @@ def test_behind_a_window_full_of_jobs_that_cannot_be_deleted_the_others_go(lead_
 
 
 def test_more_jobs_that_cannot_be_deleted_than_can_be_set_aside_hold_up_no_other_day(lead_with, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.prune.LIMIT", 50)
-    monkeypatch.setattr("fastq.chores.batch.MAX_ASIDE", 60)
+    monkeypatch.setattr("fastq.lead.chores.prune.LIMIT", 50)
+    monkeypatch.setattr("fastq.lead.term.batch.MAX_ASIDE", 60)
     for day in (5, 4, 3):
         finish(connection, day, 45, queue="legal", first=100 * day)
     finish(connection, 2, 30, queue="emails")
@@ -280,7 +280,7 @@ def test_partitions_are_made_ahead_and_dropped_when_the_longest_rule_is_over(lea
 
 
 def test_what_the_default_partition_holds_goes_by_the_batch(lead_with, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.partitions.BATCH", 2)
+    monkeypatch.setattr("fastq.lead.chores.partitions.BATCH", 2)
     finish(connection, 9, 5)
     finish(connection, 6, 3, first=10)
     site = lead_with("")
@@ -358,8 +358,8 @@ def test_old_days_go_and_the_default_partition_is_pruned_though_a_day_cannot_be_
 
 
 def test_a_large_default_partition_comes_back_by_the_batch_run_after_run(lead_with, connection, monkeypatch):
-    monkeypatch.setattr("fastq.partitions.LARGE", 0)
-    monkeypatch.setattr("fastq.partitions.BLOCKS", 2)
+    monkeypatch.setattr("fastq.schema.partitions.LARGE", 0)
+    monkeypatch.setattr("fastq.schema.partitions.BLOCKS", 2)
     finish(connection, 0, 1_000, queue="a")
     finish(connection, 1, 1_000)
 
@@ -369,9 +369,9 @@ def test_a_large_default_partition_comes_back_by_the_batch_run_after_run(lead_wi
 
 
 def test_while_somebody_reads_the_archive_what_was_set_aside_waits_for_its_days(lead_with, connection, other, monkeypatch):
-    monkeypatch.setattr("fastq.partitions.LARGE", 0)
-    monkeypatch.setattr("fastq.partitions.LOCK_TIMEOUT", "20ms")
-    monkeypatch.setattr("fastq.partitions.BLOCKS", 2)
+    monkeypatch.setattr("fastq.schema.partitions.LARGE", 0)
+    monkeypatch.setattr("fastq.schema.partitions.LOCK_TIMEOUT", "20ms")
+    monkeypatch.setattr("fastq.schema.partitions.BLOCKS", 2)
     for day in (2, 3, 4):
         finish(connection, day, 100, first=1_000 * day)
     site = lead_with("")
@@ -400,7 +400,7 @@ def test_while_somebody_reads_the_archive_what_was_set_aside_waits_for_its_days(
 
 @pytest.mark.parametrize("refused", ["new.id = 105", "new.queue = 'legal'"])
 def test_a_row_that_is_refused_on_its_way_back_keeps_no_other_from_its_day(lead_with, connection, events, monkeypatch, refused):
-    monkeypatch.setattr("fastq.partitions.LARGE", 0)
+    monkeypatch.setattr("fastq.schema.partitions.LARGE", 0)
     finish(connection, 3, 1_000)
     finish(connection, 2, 100, queue="legal", first=2_000)
     site = lead_with("")
@@ -431,7 +431,7 @@ def test_a_row_that_is_refused_on_its_way_back_keeps_no_other_from_its_day(lead_
 
 
 def test_what_is_refused_on_its_way_back_goes_when_its_day_would(lead_with, connection, monkeypatch):
-    monkeypatch.setattr("fastq.partitions.LARGE", 0)
+    monkeypatch.setattr("fastq.schema.partitions.LARGE", 0)
     finish(connection, 3, 10)
     site = lead_with("")
     ensure_partitions(site.connection)

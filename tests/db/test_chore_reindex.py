@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fastq.chores.reindex import LOOK, Reindex, connect, indexes, is_leftover
+from fastq.lead.chores.reindex import LOOK, Reindex, connect, indexes, is_leftover
 from tests.db.jobs import add
 from tests.db.leases import run_out, site_on, take_over
 from tests.helpers import Stopwatch, wait_for
@@ -33,8 +33,8 @@ def site(database, ending):
 @pytest.fixture
 def small(monkeypatch):
     """Let indexes be worth it that a test can make."""
-    monkeypatch.setattr("fastq.chores.reindex.WORTHWHILE", 100_000)
-    monkeypatch.setattr("fastq.chores.reindex.NAP", 0.0)
+    monkeypatch.setattr("fastq.lead.chores.reindex.WORTHWHILE", 100_000)
+    monkeypatch.setattr("fastq.lead.chores.reindex.NAP", 0.0)
 
 
 def bloat(connection):
@@ -182,7 +182,7 @@ def test_an_invalid_index_of_somebody_else_is_left_alone(site, connection):
 
 
 def test_a_build_that_waits_for_an_old_snapshot_gives_up_and_is_told(site, connection, other, small, events, monkeypatch):
-    monkeypatch.setattr("fastq.chores.reindex.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("fastq.lead.chores.reindex.LOCK_TIMEOUT", "100ms")
     bloat(connection)
     hold_snapshot(other)
     chore = Reindex()
@@ -252,8 +252,8 @@ def test_who_lost_its_lease_while_stopping_leaves_the_cleaning_to_the_next_leade
 
 BUILD = """
 import sys
-from fastq.chores.reindex import Reindex
-import fastq.chores.reindex as module
+from fastq.lead.chores.reindex import Reindex
+import fastq.lead.chores.reindex as module
 from tests.db.leases import site_on
 module.WORTHWHILE, module.LOCK_TIMEOUT = 100_000, "60s"
 Reindex().run(site_on(sys.argv[1], name="schema"))
@@ -288,7 +288,7 @@ def test_the_build_of_a_killed_leader_ends_within_three_seconds_and_the_next_one
 
 
 def test_two_builds_at_once_are_kept_apart_by_the_tables_lock(site, connection, other, small, events, monkeypatch):
-    monkeypatch.setattr("fastq.chores.reindex.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("fastq.lead.chores.reindex.LOCK_TIMEOUT", "100ms")
     bloat(connection)
     other.execute("begin")
     other.execute("lock table fastq.job in share update exclusive mode")

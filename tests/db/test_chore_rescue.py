@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from fastq.chores.chore import Site
-from fastq.chores.rescue import ALL, NAP, Rescue
 from fastq.errors import LeaseLost
+from fastq.lead.chores.rescue import ALL, NAP, Rescue
+from fastq.lead.term.chore import Site
 from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claim_number, count, living
 from tests.db.leases import run_out, site_on, take_over
 from tests.helpers import Stopwatch, wait_for
@@ -340,7 +340,7 @@ def test_who_expires_during_a_walk_waits_for_the_next_look(site, connection, clo
 
 
 def test_a_long_walk_is_no_outage(site, connection, clock, events, monkeypatch):
-    monkeypatch.setattr("fastq.chores.rescue.WINDOW", 1)
+    monkeypatch.setattr("fastq.lead.chores.rescue.WINDOW", 1)
     know(connection, EXPIRED, -1)
     know(connection, ALIVE, TTL)
     add(connection, 20)
@@ -371,8 +371,8 @@ def test_a_process_that_came_back_and_goes_again_is_walked_for_again(site, conne
 
 
 def test_a_walk_goes_through_windows_and_finds_every_job_in_every_queue_and_priority(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.chores.rescue.WINDOW", 7)
-    monkeypatch.setattr("fastq.chores.rescue.BATCH", 3)
+    monkeypatch.setattr("fastq.lead.chores.rescue.WINDOW", 7)
+    monkeypatch.setattr("fastq.lead.chores.rescue.BATCH", 3)
     know(connection, EXPIRED, -1)
     know(connection, ALIVE, 60)
     lost = []

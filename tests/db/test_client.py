@@ -18,9 +18,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
-from fastq import Args, Client, Config, Enqueue, Kind, admin, pool
+from fastq import Args, Client, Config, Enqueue, Kind, admin
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError, UnknownKind
-from fastq.job import EARLIEST, LATEST
+from fastq.jobs.job import EARLIEST, LATEST
+from fastq.postgres import pool
 from tests.helpers import Stopwatch, drop_database, execute, url_of, wait_for
 from tests.proxy import Proxy
 
@@ -609,7 +610,7 @@ def test_nothing_is_prepared_for_a_pooler(database):
 
 
 def test_another_schema_is_used_when_it_is_configured(empty_database):
-    from fastq.migrate import migrate
+    from fastq.schema.migrate import migrate
 
     migrate(empty_database, "other")
     listener = Listener(empty_database, "other")

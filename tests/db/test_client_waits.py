@@ -12,9 +12,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fastq import Args, AsyncClient, Client, Config, embedded, pool
+from fastq import Args, AsyncClient, Client, Config
 from fastq.errors import DatabaseUnavailable
-from fastq.migrate import migrate
+from fastq.postgres import embedded, pool
+from fastq.schema.migrate import migrate
 from tests.helpers import Stopwatch, execute, wait_for
 from tests.proxy import Proxy
 

@@ -5,8 +5,10 @@ import asyncio
 import psycopg
 import pytest
 
-from fastq import AsyncClient, Client, Config, adapters, hints
+from fastq import AsyncClient, Client, Config
+from fastq.adapters import drivers
 from fastq.events import Seldom
+from fastq.postgres import hints
 from tests.db.jobs import CHANNEL, session
 from tests.db.test_adapters import AWAITED, BLOCKING, WAYS, SortArgs, await_copy, await_many, await_one, jobs
 from tests.helpers import execute, wait_for
@@ -44,7 +46,7 @@ def prepared(database):
 
 def say(connection, text):
     """Run a statement without an answer in the transaction of a connection of any library."""
-    library = adapters.library_of(connection)
+    library = drivers.library_of(connection)
     if library == "django":
         with connection.cursor() as cursor:
             cursor.execute(text)
@@ -55,7 +57,7 @@ def say(connection, text):
 
 
 async def say_async(connection, text):
-    if adapters.library_of(connection) == "sqlalchemy async":
+    if drivers.library_of(connection) == "sqlalchemy async":
         raw = connection if hasattr(connection, "exec_driver_sql") else await connection.connection()
         await raw.exec_driver_sql(text)
     else:

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from fastq import completer, db, events
-from fastq.args import Args
-from fastq.claimed import Claimed
-from fastq.codec import decode, encode_ids
-from fastq.completer import Completer
+from fastq import events
+from fastq.args.kinds import Args
 from fastq.config import Config
-from fastq.job import Snooze
-from fastq.lane import Outbox
-from fastq.outcome import Output, failed
-from fastq.worker import Registry, Worker
+from fastq.jobs.job import Snooze
+from fastq.jobs.outcome import Output, failed
+from fastq.jobs.worker import Registry, Worker
+from fastq.postgres import db
+from fastq.work.codec.claimed import Claimed
+from fastq.work.codec.codec import decode, encode_ids
+from fastq.work.complete import completer
+from fastq.work.complete.completer import Completer
+from fastq.work.shared.lane import Outbox
 from tests.db.jobs import add, archived, claim_number, count, living
 from tests.helpers import wait_for
 

@@ -16,14 +16,16 @@ from itertools import count
 import psycopg
 import pytest
 
-from fastq import board, db, low_water
+from fastq import board
 from fastq.board import Board
-from fastq.chores.promote import Promote
 from fastq.config import Config
-from fastq.cursor import Cursor
-from fastq.low_water import LAG
-from fastq.portion import Bound
-from fastq.rescan import LONGEST_PASS
+from fastq.lead.chores.promote import Promote
+from fastq.postgres import db
+from fastq.work.claim.portion import Bound
+from fastq.work.cursor import low_water
+from fastq.work.cursor.cursor import Cursor
+from fastq.work.cursor.low_water import LAG
+from fastq.work.cursor.rescan import LONGEST_PASS
 from tests.db.jobs import CHANNEL, add, claim_number, session
 from tests.db.leases import site_on
 from tests.helpers import wait_for

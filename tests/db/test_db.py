@@ -9,10 +9,13 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq import AsyncClient, Client, Config, Kind, connecting, db, sqlstate, statements, term
+from fastq import AsyncClient, Client, Config, Kind
 from fastq.errors import ConfigError, DatabaseUnavailable
-from fastq.migrate import migrate
-from fastq.urls import check_url
+from fastq.lead.term import term
+from fastq.postgres import connecting, db, sqlstate
+from fastq.postgres.urls import check_url
+from fastq.schema.migrate import migrate
+from fastq.sql import statements
 from tests.db import jobs
 from tests.helpers import Stopwatch, descriptors_left, drop_database, execute, url_of
 from tests.pgbouncer import pgbouncer

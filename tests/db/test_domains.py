@@ -4,17 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from fastq import Every, migrate, neighbours, periodic_store
-from fastq.admin_periodic import list_periodic
-from fastq.chores import domains, promote
-from fastq.chores.domains import Conflict, DomainQueues, Domains, check, conflicts
-from fastq.chores.promote import Promote
-from fastq.chores.unled import Unled
-from fastq.elector import Trust
+from fastq import Every
+from fastq.admin.periodic import list_periodic
 from fastq.errors import LeaseError, LeaseLost
-from fastq.lease import Fence, acquire, boottime, release
-from fastq.neighbours import Neighbours
-from fastq.term import Term
+from fastq.host import neighbours
+from fastq.host.neighbours import Neighbours
+from fastq.lead import definitions
+from fastq.lead.chores import promote
+from fastq.lead.chores.promote import Promote
+from fastq.lead.chores.unled import Unled
+from fastq.lead.term import domains
+from fastq.lead.term.domains import Conflict, DomainQueues, Domains, check, conflicts
+from fastq.lead.term.term import Term
+from fastq.leases.elector import Trust
+from fastq.leases.lease import Fence, acquire, boottime, release
+from fastq.schema import migrate
 from tests.db.jobs import CHANNEL, ERROR, add, claim_number, living, session
 from tests.db.leases import configured, lead, site_on, take_over
 from tests.db.test_periodic import declare, registry_of
@@ -218,7 +222,7 @@ def test_nobody_who_leads_is_missed_at_the_second_look_by_those_that_leave_it_to
 def schedules(connection):
     """Declare periodic jobs in two queues: one of the domain 'billing', and one that no domain works."""
     registry = registry_of(sweep=(Every(1), {"queue": "invoices"}), news=(Every(1), {"queue": "nobodys"}))
-    periodic_store.define(connection, registry)
+    definitions.define(connection, registry)
     declare(connection, registry, process=9)
 
 

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from fastq import admin_leaders, db, elector, lease
+from fastq.admin import leaders
 from fastq.config import Config
-from fastq.elector import Candidacy, Elector
-from fastq.lease import MARGIN, RENEW_AT, boottime
+from fastq.leases import elector, lease
+from fastq.leases.elector import Candidacy, Elector
+from fastq.leases.lease import MARGIN, RENEW_AT, boottime
+from fastq.postgres import db
 from tests.helpers import after_renewals, execute, wait_for
 from tests.proxy import Proxy
 
@@ -397,8 +399,8 @@ def test_a_request_to_resign_is_a_row_with_the_term_and_five_of_them_count_once(
     for candidacy in one.candidacies:
         candidacy.rest = 0.5
     fence = one.leads()  # at once after the election
-    assert admin_leaders.resign(connection, NAME, fence.term - 1) is None, "not meant for this term"
-    asked = [admin_leaders.resign(connection, NAME, fence.term) for _ in range(5)]
+    assert leaders.resign(connection, NAME, fence.term - 1) is None, "not meant for this term"
+    asked = [leaders.resign(connection, NAME, fence.term) for _ in range(5)]
     for _ in range(5):
         one.elector.hint(NAME)
     assert all(row.term == fence.term for row in asked)
@@ -416,18 +418,18 @@ def test_a_request_to_resign_is_a_row_with_the_term_and_five_of_them_count_once(
 
 @pytest.mark.lease("L41")
 def test_a_lease_that_nobody_holds_cannot_be_resigned(connection, stand):
-    assert admin_leaders.resign(connection, NAME) is None
+    assert leaders.resign(connection, NAME) is None
     one = stand()
     one.leads()
     one.stop()
-    assert admin_leaders.resign(connection, NAME) is None
+    assert leaders.resign(connection, NAME) is None
 
 
 @pytest.mark.lease("L41")
 def test_a_request_without_a_hint_is_seen_at_the_next_renewal(stand, connection):
     one = stand()
     fence = one.leads()
-    assert admin_leaders.resign(connection, NAME).term == fence.term
+    assert leaders.resign(connection, NAME).term == fence.term
 
     one.wait_for_end("resign", TTL * RENEW_AT + LATE)
 
@@ -438,7 +440,7 @@ def test_after_a_request_the_other_candidate_leads(stand, connection):
     one.leads()
     other = stand()
     wait_for(lambda: other.candidacies[0].due > boottime())
-    admin_leaders.resign(connection, NAME)
+    leaders.resign(connection, NAME)
     one.elector.hint(NAME)
     one.wait_for_end("resign", 1.0)
     other.elector.hint(NAME)  # as the listener does

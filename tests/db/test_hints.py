@@ -7,16 +7,21 @@ from importlib import resources
 import psycopg
 import pytest
 
-from fastq import Config, admin, admin_leaders, admin_periodic, completer, db, hints, lease, periodic_store, sqlstate
-from fastq.chores.admit import Admit
-from fastq.chores.periodic import Periodic
-from fastq.chores.promote import Promote
-from fastq.chores.rescue import Rescue
+from fastq import Config, admin
+from fastq.admin import leaders, periodic
 from fastq.events import Seldom
-from fastq.job import Snooze
-from fastq.lane import Outbox
-from fastq.lease import Fence
-from fastq.outcome import failed
+from fastq.jobs.job import Snooze
+from fastq.jobs.outcome import failed
+from fastq.lead import definitions
+from fastq.lead.chores.admit import Admit
+from fastq.lead.chores.periodic import Periodic
+from fastq.lead.chores.promote import Promote
+from fastq.lead.chores.rescue import Rescue
+from fastq.leases import lease
+from fastq.leases.lease import Fence
+from fastq.postgres import db, hints, sqlstate
+from fastq.work.complete import completer
+from fastq.work.shared.lane import Outbox
 from tests.db.jobs import CHANNEL, ERROR, add, claim, claim_number, living
 from tests.db.leases import run_out, site_on
 from tests.db.test_completer import claimed
@@ -31,7 +36,7 @@ NEVER = "2100-01-01"
 def _nothing_was_told_yet(monkeypatch):
     """Let what earlier tests have caused to be told be told again."""
     monkeypatch.setattr(hints, "_seldom", Seldom())
-    monkeypatch.setattr("fastq.chores.promote.REST", 0.0)
+    monkeypatch.setattr("fastq.lead.chores.promote.REST", 0.0)
 
 
 @pytest.fixture
@@ -149,11 +154,11 @@ def test_an_operator_can_do_everything_while_the_queue_is_full(connection, opera
     assert afresh(admin.resume_queue(operator, "default"))
     assert afresh(admin.cancel_jobs(operator, running)[0].outcome) == "asked"
     assert afresh(admin.retry_jobs(operator, finished)[0].outcome) == "available"
-    assert afresh(admin_leaders.resign(operator, "leader:x")).name == "leader:x"
-    assert afresh(admin_periodic.pause_periodic(operator, "report"))
-    assert afresh(admin_periodic.resume_periodic(operator, "report"))
-    assert living(connection, afresh(admin_periodic.run_periodic(operator, "report")))["kind"] == "report"
-    assert afresh(periodic_store.define(operator, registry_of(report=HOURLY, other=HOURLY))) == ["other"]
+    assert afresh(leaders.resign(operator, "leader:x")).name == "leader:x"
+    assert afresh(periodic.pause_periodic(operator, "report"))
+    assert afresh(periodic.resume_periodic(operator, "report"))
+    assert living(connection, afresh(periodic.run_periodic(operator, "report")))["kind"] == "report"
+    assert afresh(definitions.define(operator, registry_of(report=HOURLY, other=HOURLY))) == ["other"]
     connection.no_hints_until = 0.0
     assert lease.release(connection, fence)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fastq.codec import encode_ids
+from fastq.work.codec.codec import encode_ids
 from tests.db.jobs import END, NO_BOUND, START, add, claim, claim_number, claimed_ids, living, parts_of
 from tests.helpers import wait_for
 

@@ -11,11 +11,12 @@ from itertools import count
 import psycopg
 import pytest
 
-from fastq import board, db
-from fastq import claims as claiming
+from fastq import board
 from fastq.board import Board
-from fastq.cursor import Cursor
-from fastq.portion import Bound
+from fastq.postgres import db
+from fastq.work.claim.portion import Bound
+from fastq.work.cursor import claims as claiming
+from fastq.work.cursor.cursor import Cursor
 from tests.db.jobs import NO_BOUND, add, claim_number, living, parts_of, session
 from tests.helpers import Stopwatch, wait_for
 

@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fastq import Lease, lease
-from fastq.lease import Fence
+from fastq import Lease
+from fastq.leases import lease
+from fastq.leases.lease import Fence
 from tests.db.jobs import session
 from tests.db.lease_rows import row, take
 from tests.helpers import Stopwatch

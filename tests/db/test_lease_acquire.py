@@ -12,7 +12,7 @@ import pytest
 
 from fastq import Lease
 from fastq.errors import DatabaseUnavailable, LeaseError
-from fastq.lease import Fence
+from fastq.leases.lease import Fence
 from tests.db.jobs import session
 from tests.db.lease_rows import NAME, expire, release, renew, row, take
 from tests.helpers import Stopwatch, execute

@@ -7,10 +7,11 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from fastq import Config, Lease, lease
+from fastq import Config, Lease
 from fastq.errors import ConfigError, DatabaseUnavailable
-from fastq.lease import boottime
-from fastq.migrate import migrate
+from fastq.leases import lease
+from fastq.leases.lease import boottime
+from fastq.schema.migrate import migrate
 from tests.db.lease_rows import row
 from tests.helpers import execute
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 
 from fastq import Config, Lease
-from fastq.elector import Candidacy, Elector
 from fastq.errors import DatabaseUnavailable
+from fastq.leases.elector import Candidacy, Elector
 from tests.db.jobs import session
 from tests.db.test_lease import (  # noqa: F401 - collected here once more, with the fixtures of this file
     test_a_holder_that_was_asked_to_resign_gives_the_lease_up_at_its_next_renewal,

@@ -3,9 +3,10 @@
 import psycopg
 import pytest
 
-from fastq import db, lease
 from fastq.errors import DatabaseUnavailable
-from fastq.lease import boottime
+from fastq.leases import lease
+from fastq.leases.lease import boottime
+from fastq.postgres import db
 from tests.db.lease_rows import TTL, expire, release, renew, row, take
 from tests.helpers import Stopwatch, execute, wait_for
 from tests.proxy import Proxy

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from fastq import lease
-from fastq.lease import MARGIN, Watch, boottime
+from fastq.leases import lease
+from fastq.leases.lease import MARGIN, Watch, boottime
 from tests.db.jobs import session
 from tests.db.lease_rows import NAME, expire, renew, row, shift, take
 from tests.helpers import Stopwatch, execute, wait_for

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from fastq import lease as lease_module
 from fastq.config import Config
 from fastq.errors import DatabaseUnavailable, LeaseError
-from fastq.lease import Lease
+from fastq.leases import lease as lease_module
+from fastq.leases.lease import Lease
 from fastq.testing import LeaseBoard, MemoryLease
 from tests.helpers import execute, wait_for
 

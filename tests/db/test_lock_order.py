@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from fastq import admin, db, sqlstate
+from fastq import admin
 from fastq.config import Config
+from fastq.postgres import db, sqlstate
 from tests.db.jobs import CHANNEL, END, ERROR, NO_BOUND, START, archived, claim_number, living, session
 from tests.helpers import execute, wait_for
 

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from fastq import admin_leaders
+from fastq.admin import leaders
 from fastq.config import Config
-from fastq.maintainer import Maintainer
+from fastq.lead.maintainer import Maintainer
 from tests.db.jobs import add, claim, claim_number, session
 from tests.helpers import wait_for
 
@@ -45,7 +45,7 @@ def stop(maintainer):
 
 def holds(connection, *names):
     """Tell whether somebody holds all these leases."""
-    return {row.name for row in admin_leaders.list_leases(connection) if row.held} >= set(names)
+    return {row.name for row in leaders.list_leases(connection) if row.held} >= set(names)
 
 
 def know(connection, process, expires_in, domain, queues):
@@ -110,7 +110,7 @@ def test_the_end_of_one_term_ends_no_other(connection, maintain):
     wait_for(lambda: all(term._tracks for term in maintainer._terms), 10, "the terms' start")
     by_name = {term.fence.name: term for term in maintainer._terms}
 
-    assert admin_leaders.resign(connection, "leader:default")
+    assert leaders.resign(connection, "leader:default")
     maintainer.hint("@lease leader:default")
 
     wait_for(lambda: by_name["leader:default"].ended, 10, "the end of the term that was asked for")

@@ -12,16 +12,16 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from fastq import db, embedded
-from fastq.db import lock_key
 from fastq.errors import DatabaseUnavailable, MigrationError
-from fastq.migrate import check, migrate, migrations, script
+from fastq.postgres import db, embedded
+from fastq.postgres.db import lock_key
+from fastq.schema.migrate import check, migrate, migrations, script
 from tests.helpers import execute, wait_for
 
 NAMES = [migration.name for migration in migrations()]
 PSQL = shutil.which("psql") or str(embedded._binaries(18) / "psql")  # the wheel has it too
 DEFAULTS = {"default_transaction_isolation": "read\\ committed", "standard_conforming_strings": "on"}
-PROGRAM = "import sys; from fastq.migrate import migrate; print(*migrate(sys.argv[1]))"
+PROGRAM = "import sys; from fastq.schema.migrate import migrate; print(*migrate(sys.argv[1]))"
 
 OBJECTS = """
 select 'column', table_name || '.' || column_name, data_type || coalesce(column_default, '') || is_nullable
@@ -175,8 +175,8 @@ def test_a_program_killed_between_two_statements_leaves_nothing_and_the_next_one
 
 
 def test_a_migration_waits_for_its_lock_in_short_attempts_and_says_so(empty_database, monkeypatch):
-    monkeypatch.setattr("fastq.migrate.LOCK_TIMEOUT", "50ms")
-    monkeypatch.setattr("fastq.migrate.PATIENCE", 0.3)
+    monkeypatch.setattr("fastq.schema.migrate.LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr("fastq.schema.migrate.PATIENCE", 0.3)
     told = []
     with psycopg.connect(empty_database) as holder:
         holder.execute("select pg_advisory_xact_lock(%s)", (lock_key("migrate", "fastq"),))

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from fastq import lease
 from fastq.config import Config
-from fastq.elector import Trust
 from fastq.errors import DatabaseUnavailable, LeaseLost, OptionError
-from fastq.lease import Fence, boottime
-from fastq.singleton import Notice, Session, Singleton
+from fastq.leases import lease
+from fastq.leases.elector import Trust
+from fastq.leases.lease import Fence, boottime
+from fastq.leases.singleton import Notice, Session, Singleton
 from tests.db.jobs import session
 from tests.helpers import execute
 

@@ -10,9 +10,17 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq import db
-from fastq.migrate import migrate
-from fastq.partitions import bring_back, drop_aside, drop_old_partitions, ensure_partitions, name_of, pages_aside, partitions
+from fastq.postgres import db
+from fastq.schema.migrate import migrate
+from fastq.schema.partitions import (
+    bring_back,
+    drop_aside,
+    drop_old_partitions,
+    ensure_partitions,
+    name_of,
+    pages_aside,
+    partitions,
+)
 from tests.helpers import Stopwatch, execute, wait_for
 
 FINISH = """
@@ -169,7 +177,7 @@ def bring_all_back(connection, keep_days=7, blocks=128):
 def test_a_large_default_partition_is_set_aside_and_its_rows_come_back_to_their_days_by_the_batch(
     connection, database, monkeypatch
 ):
-    monkeypatch.setattr("fastq.partitions.LARGE", 8192)
+    monkeypatch.setattr("fastq.schema.partitions.LARGE", 8192)
     days = [today() - timedelta(days=number) for number in (0, 1, 2, 20)]
     for day in days:
         execute(database, FINISH, day, 200)
@@ -233,7 +241,7 @@ def test_no_completion_is_refused_while_the_partition_of_today_is_made(connectio
 
 
 def test_new_partitions_belong_to_the_owner_of_the_archive(connection, database, monkeypatch):
-    monkeypatch.setattr("fastq.partitions.LARGE", 0)
+    monkeypatch.setattr("fastq.schema.partitions.LARGE", 0)
     role = f"fastq_archivist_{os.getpid()}"
     connection.execute(f"create role {role}")
     try:
@@ -279,8 +287,8 @@ def wait_for_a_lock(connection):
 
 
 def test_jobs_that_end_today_do_not_wait_while_the_partition_of_an_older_day_is_waited_for(connection, database, monkeypatch):
-    monkeypatch.setattr("fastq.partitions.LARGE", 0)
-    monkeypatch.setattr("fastq.partitions.LOCK_TIMEOUT", "600ms")
+    monkeypatch.setattr("fastq.schema.partitions.LARGE", 0)
+    monkeypatch.setattr("fastq.schema.partitions.LOCK_TIMEOUT", "600ms")
     execute(database, FINISH, today() - timedelta(days=3), 10)
     ensure_partitions(connection, days_ahead=0)
 

@@ -8,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fastq import Args, Backfill, Cron, Every, Job, Registry, admin_periodic, db, periodic_store
-from fastq.chores import periodic as chore_module
-from fastq.chores.periodic import BATCH, IDLE, LOOK, Periodic
+from fastq import Args, Backfill, Cron, Every, Job, Registry
+from fastq.admin import periodic
 from fastq.errors import FastqError, LeaseLost
+from fastq.lead import definitions
+from fastq.lead.chores import periodic as chore_module
+from fastq.lead.chores.periodic import BATCH, IDLE, LOOK, Periodic
+from fastq.postgres import db
 from tests.db.jobs import CHANNEL, claim, count
 from tests.db.leases import chore_session, configured, run_out, site_on, take_over
 from tests.helpers import wait_for
@@ -51,14 +54,14 @@ def declare(connection, registry, process=1, expires_in=60.0):
         "on conflict (id) do update set expires_at = excluded.expires_at, periodic = excluded.periodic",
         process,
         expires_in,
-        periodic_store.declared(registry),
+        definitions.declared(registry),
     )
 
 
 def define(connection, **schedules):
     """Define and declare."""
     registry = registry_of(**schedules)
-    periodic_store.define(connection, registry)
+    definitions.define(connection, registry)
     declare(connection, registry)
     return registry
 
@@ -69,7 +72,7 @@ def pending(connection, name, tick):
 
 
 def row(connection, name):
-    return admin_periodic.find_periodic(connection, name)
+    return periodic.find_periodic(connection, name)
 
 
 def ticks(connection, name):
@@ -116,7 +119,7 @@ def test_what_has_not_changed_is_not_touched_however_often_programs_start(connec
     versions = "select name, xmin::text, xmax::text from fastq.periodic order by name"
     before = connection.execute(versions)
 
-    assert periodic_store.define(connection, registry) == []
+    assert definitions.define(connection, registry) == []
     assert connection.execute(versions) == before
     assert [event.name for event in events] == ["periodic.defined"] * 2
 
@@ -125,9 +128,9 @@ def test_a_changed_definition_keeps_the_pause_and_the_last_tick_and_begins_a_cha
     define(connection, report=HOURLY)
     connection.execute("update fastq.periodic set paused_at = now(), last_tick = $1, next_tick = $1, error = 'x'", LONG_AGO)
 
-    assert periodic_store.define(connection, registry_of(report=(HOURLY, {"args": ReportArgs("new")}))) == ["report"]
+    assert definitions.define(connection, registry_of(report=(HOURLY, {"args": ReportArgs("new")}))) == ["report"]
     assert row(connection, "report").next_tick.year == 2020, "the schedule is the same, so what is pending stays"
-    assert periodic_store.define(connection, registry_of(report=Every(3600))) == ["report"]
+    assert definitions.define(connection, registry_of(report=Every(3600))) == ["report"]
 
     found = row(connection, "report")
     assert (found.state, found.last_tick.year, found.error, found.schedule) == ("paused", 2020, None, "every 3600")
@@ -141,7 +144,7 @@ def test_many_programs_may_define_at_the_same_moment(database):
             names = [f"job_{n}" for n in range(20)]
             if number % 2:
                 names.reverse()
-            periodic_store.define(
+            definitions.define(
                 session, registry_of(**{name: (HOURLY, {"priority": 1 + (round_ + number) % 4}) for name in names})
             )
         session.close()
@@ -212,7 +215,7 @@ def test_run_on_start_runs_once_per_definition_and_not_per_start(connection, sit
     registry = define(connection, report=(RARE, {"run_on_start": True, "missed": "skip"}), other=RARE)
 
     run_out(Periodic(), site)
-    periodic_store.define(connection, registry)
+    definitions.define(connection, registry)
     run_out(Periodic(), site)
     assert (len(ticks(connection, "report")), len(ticks(connection, "other"))) == (1, 0)
 
@@ -284,7 +287,7 @@ def test_a_schedule_ticks_while_a_living_process_declares_it(connection, site):
 
 
 def test_a_definition_that_its_processes_are_about_to_declare_is_looked_for_soon(connection, site):
-    periodic_store.define(connection, registry_of(report=(HOURLY, {"run_on_start": True})))
+    definitions.define(connection, registry_of(report=(HOURLY, {"run_on_start": True})))
 
     assert Periodic().run(site) == pytest.approx(0.2)
 
@@ -634,16 +637,16 @@ def test_a_clock_that_was_set_back_silences_no_schedule(connection, site, events
 def test_the_ticks_of_a_pause_are_dropped(connection, other, site):
     define(connection, report=(Every(1), {"missed": Backfill(100)}))
     other.listen(CHANNEL)
-    assert admin_periodic.pause_periodic(connection, "report") == admin_periodic.pause_periodic(connection, "report")
+    assert periodic.pause_periodic(connection, "report") == periodic.pause_periodic(connection, "report")
     pending(connection, "report", LONG_AGO)
 
     Periodic().run(site)
     assert (ticks(connection, "report"), row(connection, "report").state) == ([], "paused")
 
     before = connection.run_one("clock_after", 0.0)[0]
-    next_tick = admin_periodic.resume_periodic(connection, "report")
+    next_tick = periodic.resume_periodic(connection, "report")
     assert before < next_tick == row(connection, "report").next_tick
-    assert admin_periodic.resume_periodic(connection, "report") is None
+    assert periodic.resume_periodic(connection, "report") is None
     assert set(other.notifications(timeout=2.0)) == {"@periodic"}
     wait_for(lambda: connection.run_one("clock_after", 0.0)[0] > next_tick, what="the next tick")
     Periodic().run(site)
@@ -652,10 +655,10 @@ def test_the_ticks_of_a_pause_are_dropped(connection, other, site):
 
 def test_a_periodic_job_is_run_by_hand_whatever_its_schedule(connection, other, site):
     define(connection, report=(HOURLY, {"queue": "slow", "tags": ["a"]}))
-    admin_periodic.pause_periodic(connection, "report")
+    periodic.pause_periodic(connection, "report")
     other.listen(CHANNEL)
 
-    job_id = admin_periodic.run_periodic(connection, "report")
+    job_id = periodic.run_periodic(connection, "report")
 
     assert [(job.id, job.kind, job.args) for job in claim(connection, queue="slow")] == [(job_id, "report", '{"name":"report"}')]
     assert abs(ticks(connection, "report")[0] - datetime.now(UTC)) < timedelta(minutes=1)
@@ -671,16 +674,16 @@ def test_a_definition_is_deleted_when_its_last_process_has_ended_and_not_before(
     assert enqueued > 0
 
     with pytest.raises(FastqError, match=r"'report' is declared by a living process.* fastq periodic pause report stops"):
-        admin_periodic.delete_periodic(connection, "report")
+        periodic.delete_periodic(connection, "report")
     assert row(connection, "report").state == "on"
     connection.execute("update fastq.process set expires_at = 'epoch'")
 
-    assert admin_periodic.delete_periodic(connection, "report") == enqueued
-    assert [each.name for each in admin_periodic.list_periodic(connection)] == ["other"]
+    assert periodic.delete_periodic(connection, "report") == enqueued
+    assert [each.name for each in periodic.list_periodic(connection)] == ["other"]
     assert count(connection, "periodic_tick where name = 'report'") == 0
 
 
-@pytest.mark.parametrize("act", [getattr(admin_periodic, f"{name}_periodic") for name in ("pause", "resume", "run", "delete")])
+@pytest.mark.parametrize("act", [getattr(periodic, f"{name}_periodic") for name in ("pause", "resume", "run", "delete")])
 def test_a_name_that_is_not_there_is_told(connection, act):
     with pytest.raises(FastqError, match="there is no periodic job 'nothing'; fastq periodic list"):
         act(connection, "nothing")
@@ -693,7 +696,7 @@ def test_one_that_is_deleted_while_somebody_pauses_it_is_told_as_not_there(conne
     waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
     with ThreadPoolExecutor(1) as threads:
-        paused = threads.submit(admin_periodic.pause_periodic, connection, "report")
+        paused = threads.submit(periodic.pause_periodic, connection, "report")
         try:
             wait_for(lambda: other.execute(waits) == [(1,)], 30, "the pause to wait")
         finally:
@@ -705,7 +708,7 @@ def test_one_that_is_deleted_while_somebody_pauses_it_is_told_as_not_there(conne
 def test_the_list_tells_all(connection, site):
     define(connection, b=Every(30), a=(Cron("0 9 * * *", "Asia/Tokyo"), {"missed": Backfill(2)}))
 
-    rows = admin_periodic.list_periodic(connection)
+    rows = periodic.list_periodic(connection)
 
     assert [(each.name, each.schedule, each.tz, each.kind, each.missed, each.backfill, each.state) for each in rows] == [
         ("a", "cron 0 9 * * *", "Asia/Tokyo", "report", "backfill", 2, "on"),

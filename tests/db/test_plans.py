@@ -1,6 +1,6 @@
 """Each statement reads the indexes that its header names, at 100,000 living and 100,000 finished jobs, and a claim stays cheap.
 
-Statements run as the runtime runs them: prepared, with a generic plan, and the planner's settings pinned by fastq/db.py.
+Statements run as the runtime runs them: prepared, with a generic plan, and the planner's settings pinned by fastq/postgres/db.py.
 """
 
 import re
@@ -8,8 +8,8 @@ from importlib import resources
 
 import pytest
 
-from fastq import db
-from fastq.migrate import migrate
+from fastq.postgres import db
+from fastq.schema.migrate import migrate
 from tests.db.jobs import CHANNEL, END, ERROR, START, add, claim, claim_number, session
 from tests.helpers import create_database, drop_database
 
@@ -154,7 +154,8 @@ def test_a_statement_reads_the_indexes_that_its_header_names_and_no_table_from_e
 
 
 def test_every_statement_that_names_an_index_is_looked_at_here():
-    names = {path.name.removesuffix(".sql") for path in resources.files("fastq").joinpath("sql").iterdir() if path.is_file()}
+    files = resources.files("fastq").joinpath("sql").iterdir()
+    names = {path.name.removesuffix(".sql") for path in files if path.name.endswith(".sql")}
 
     elsewhere = {"queue_list", "archive_old"}  # counts for people; test_plans_chores.py
     assert {name for name in names if indexes_named_by(name)} - set(PARAMETERS) == elsewhere

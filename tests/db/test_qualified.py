@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 import fastq
-from fastq import statements
+from fastq.sql import statements
 from tests.helpers import create_database, drop_database
 
 NAMES = sorted(path.stem for path in (Path(fastq.__file__).parent / "sql").glob("*.sql"))

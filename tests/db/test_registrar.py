@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from fastq import db
 from fastq.board import Board
-from fastq.registrar import Registrar
+from fastq.host.registrar import Registrar
+from fastq.postgres import db
 from tests.db.jobs import add, claim_number, living
 from tests.db.leases import configured
 from tests.helpers import wait_for

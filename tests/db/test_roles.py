@@ -9,20 +9,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fastq import (
-    Args,
-    Client,
-    Enqueue,
-    Every,
-    Registry,
-    admin,
-    admin_leaders,
-    admin_periodic,
-    db,
-    lease,
-    partitions,
-    periodic_store,
-)
+from fastq import Args, Client, Enqueue, Every, Registry, admin
+from fastq.admin import leaders, periodic
+from fastq.lead import definitions
+from fastq.leases import lease
+from fastq.postgres import db
+from fastq.schema import partitions
 from tests.db.jobs import add, claim
 from tests.helpers import create_database, drop_database
 
@@ -66,7 +58,7 @@ def granted(server, migrated_template):
         connection = db.Connection(owner, "fastq", prepare=False, timeout=10, owned=False)
         registry = Registry()
         registry.periodic("daily", Every(3600), SortArgs(["a"]))
-        periodic_store.define(connection, registry)
+        definitions.define(connection, registry)
         add(connection, 3)
         admin.cancel_jobs(connection, [3])
         assert lease.acquire(connection, "leader:default", "h:1:x", 600.0).term
@@ -125,17 +117,17 @@ def define_periodic(session):
     registry = Registry()
     registry.periodic("weekly", Every(3600), SortArgs(["a"]))
     registry.periodic("daily", Every(60), SortArgs(["a"]))
-    assert len(periodic_store.define(session, registry)) == 2
+    assert len(definitions.define(session, registry)) == 2
 
 
 def pause_periodic(session):
-    admin_periodic.pause_periodic(session, "daily")
-    assert admin_periodic.resume_periodic(session, "daily")
+    periodic.pause_periodic(session, "daily")
+    assert periodic.resume_periodic(session, "daily")
 
 
 def list_leaders(session):
-    assert {row.name for row in admin_leaders.list_leases(session)} >= {"leader:default"}
-    assert admin_leaders.list_chores(session) == []
+    assert {row.name for row in leaders.list_leases(session)} >= {"leader:default"}
+    assert leaders.list_chores(session) == []
 
 
 def hold_leases(session):
@@ -160,14 +152,14 @@ ACTIONS = {
     "read args, errors and outputs": read,
     "list queues": admin.list_queues,
     "list leaders and what their chores did": list_leaders,
-    "list periodic jobs": admin_periodic.list_periodic,
+    "list periodic jobs": periodic.list_periodic,
     "cancel, retry and delete jobs": change_jobs,
     "pause and resume queues": pause_queues,
     "define periodic jobs": define_periodic,
     "pause and resume periodic jobs": pause_periodic,
-    "run periodic jobs by hand": lambda session: admin_periodic.run_periodic(session, "daily"),
-    "delete periodic jobs": lambda session: admin_periodic.delete_periodic(session, "daily"),
-    "ask a leader to resign": lambda session: admin_leaders.resign(session, "leader:default"),
+    "run periodic jobs by hand": lambda session: periodic.run_periodic(session, "daily"),
+    "delete periodic jobs": lambda session: periodic.delete_periodic(session, "daily"),
+    "ask a leader to resign": lambda session: leaders.resign(session, "leader:default"),
     "hold leases: singletons and your own": hold_leases,
     "work jobs": work,
     "lead: make and drop partitions of the archive": partitions.ensure_partitions,

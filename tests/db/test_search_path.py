@@ -17,26 +17,16 @@ import sqlalchemy
 from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 
 import fastq
-from fastq import (
-    Args,
-    AsyncClient,
-    Client,
-    Enqueue,
-    Every,
-    Lease,
-    Registry,
-    admin,
-    admin_leaders,
-    admin_periodic,
-    partitions,
-    periodic_store,
-    statements,
-)
+from fastq import Args, AsyncClient, Client, Enqueue, Every, Lease, Registry, admin
+from fastq.admin import leaders, periodic
 from fastq.config import Config
-from fastq.elector import Trust
-from fastq.lease import Fence, boottime
-from fastq.migrate import check, check_owner, migrate
-from fastq.singleton import Notice, Session, Singleton
+from fastq.lead import definitions
+from fastq.leases.elector import Trust
+from fastq.leases.lease import Fence, boottime
+from fastq.leases.singleton import Notice, Session, Singleton
+from fastq.schema import partitions
+from fastq.schema.migrate import check, check_owner, migrate
+from fastq.sql import statements
 from tests.db.jobs import session
 from tests.db.test_adapters import dialect, django_connection
 from tests.helpers import create_database, drop_database, execute
@@ -232,17 +222,17 @@ def test_an_operator_runs_nothing_of_a_strangers(poll_only, credulous):
     admin.pause_queue(operator, "default")
     admin.list_queues(operator)
     admin.resume_queue(operator, "default")
-    admin_leaders.list_leases(operator)
-    admin_leaders.list_chores(operator)
-    assert admin_leaders.resign(operator, "user:report") is not None
+    leaders.list_leases(operator)
+    leaders.list_chores(operator)
+    assert leaders.resign(operator, "user:report") is not None
     registry = Registry()
     registry.periodic("daily", Every(3600), SortArgs(["a"]))
-    periodic_store.define(operator, registry)
-    admin_periodic.list_periodic(operator)
-    admin_periodic.pause_periodic(operator, "daily")
-    admin_periodic.resume_periodic(operator, "daily")
-    admin_periodic.run_periodic(operator, "daily")
-    admin_periodic.delete_periodic(operator, "daily")
+    definitions.define(operator, registry)
+    periodic.list_periodic(operator)
+    periodic.pause_periodic(operator, "daily")
+    periodic.resume_periodic(operator, "daily")
+    periodic.run_periodic(operator, "daily")
+    periodic.delete_periodic(operator, "daily")
     check(operator)
     check_owner(operator)
     lead.close()

@@ -5,7 +5,7 @@ import threading
 import psycopg
 import pytest
 
-from fastq import db
+from fastq.postgres import db
 from tests.db.jobs import add, claim, claim_number, living, session
 from tests.helpers import execute, wait_for
 

@@ -9,9 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from fastq import events, singletons
+from fastq import events
 from fastq.config import Config
-from fastq.singletons import Singletons
+from fastq.work import singletons
+from fastq.work.singletons import Singletons
 from tests.helpers import Stopwatch, after_renewals, execute, wait_for
 
 HELD = "select holder <> '' and expires_at > clock_timestamp() from fastq.lease where name = %s"
@@ -112,7 +113,7 @@ def test_each_singleton_runs_and_all_of_them_take_one_connection(start, database
 
 def test_of_two_processes_one_runs_it_and_the_other_when_that_stops(start, database, told, monkeypatch):
     calls = queue.Queue()
-    monkeypatch.setattr("fastq.lease.identity", lambda: f"host:1:{threading.get_ident()}")
+    monkeypatch.setattr("fastq.leases.lease.identity", lambda: f"host:1:{threading.get_ident()}")
     first, second = (start({"a": stay(calls)}, poll_only=True, poll_interval=0.05) for _ in range(2))
     one = calls.get(timeout=10)
     with pytest.raises(queue.Empty):

@@ -7,7 +7,7 @@ import pytest
 
 from fastq import admin
 from fastq.config import Config
-from fastq.job import State
+from fastq.jobs.job import State
 from tests.db.jobs import CHANNEL, END, START, add, archived, claim, claim_number, claimed_ids, living, parts_of
 
 MINE = claim_number(1, 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fastq import Registry
 from fastq.errors import LeaseLost
-from fastq.singleton import Singleton
+from fastq.leases.singleton import Singleton
 from tests.process.jobs import WITNESS, PatientWorker
 
 registry = Registry()

@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from fastq import board, db
+from fastq import board
+from fastq.postgres import db
 from tests.db.jobs import add
 from tests.helpers import freeze, wait_for
 from tests.process.threads import OPEN, TOLD, working

@@ -14,7 +14,7 @@ from fastq.bench.command import FIGURES
 from fastq.bench.load import open_queue
 from fastq.bench.route import GLANCE
 from fastq.config import Config
-from fastq.db import connect
+from fastq.postgres.db import connect
 from tests.helpers import execute, wait_for
 
 ROOT = Path(__file__).parent.parent.parent

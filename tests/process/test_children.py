@@ -11,7 +11,7 @@ import pytest
 
 from fastq import Config
 from fastq.board import Board
-from fastq.children import Nursery
+from fastq.host.children import Nursery
 from tests.helpers import descriptors_left, process_exists, wait_for
 from tests.process.conftest import title
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fastq import db, portion
+from fastq.postgres import db
+from fastq.work.claim import portion
 from tests.db.jobs import add, living
 from tests.helpers import wait_for
 from tests.process.threads import TOLD, working

@@ -2,9 +2,9 @@
 
 import time
 
-from fastq import db
 from fastq.config import Config
-from fastq.producer import Producer
+from fastq.postgres import db
+from fastq.work.claim.producer import Producer
 from tests.db.jobs import add
 from tests.helpers import wait_for
 from tests.process.threads import OPEN, TOLD, working

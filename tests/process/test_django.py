@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from fastq import django_jobs
+from fastq.work.shared import django_jobs
 from tests.helpers import wait_for
 from tests.process.jobs import NapWorker
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fastq import embedded
 from fastq.errors import ConfigError, DatabaseUnavailable
+from fastq.postgres import embedded
 from tests.helpers import execute, process_exists, wait_for
 
 pytestmark = pytest.mark.process
@@ -22,7 +22,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root needs another 
 USER = """
 import sys, time
 from pathlib import Path
-from fastq import embedded
+from fastq.postgres import embedded
 server = embedded.start(Path(sys.argv[1]))
 print(server.pid, flush=True)
 exec(sys.argv[2])

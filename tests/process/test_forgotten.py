@@ -7,7 +7,10 @@ import time
 
 import pytest
 
-from fastq import board, db, forgotten, held
+from fastq import board
+from fastq.postgres import db
+from fastq.work.claim import forgotten
+from fastq.work.shared import held
 from tests.db.jobs import add, archived, living
 from tests.helpers import wait_for
 from tests.process.threads import OPEN, TOLD, working

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from fastq.admin_leaders import resign
+from fastq.admin.leaders import resign
 from tests.db.jobs import session
 from tests.helpers import Stopwatch, after_renewals, process_exists, wait_for
 from tests.process.conftest import wait_until_gone

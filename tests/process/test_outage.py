@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fastq import db, embedded
 from fastq.bench.cost import tree
-from fastq.migrate import migrate
+from fastq.postgres import db, embedded
+from fastq.schema.migrate import migrate
 from tests.helpers import freeze, wait_for
 from tests.process.conftest import APP, SESSIONS, Jobs, Supervisor, supervising
 from tests.proxy import Proxy

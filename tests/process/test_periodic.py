@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from fastq import Args, Backfill, Every, Job, Registry, Worker
-from fastq.admin_periodic import list_periodic
+from fastq.admin.periodic import list_periodic
 from tests.db.jobs import session
 from tests.helpers import after_renewals, wait_for
 from tests.process.jobs import tell

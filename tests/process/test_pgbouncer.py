@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from fastq import AsyncClient, Client, Config
-from fastq.migrate import migrate
+from fastq.schema.migrate import migrate
 from tests.helpers import execute, wait_for
 from tests.pgbouncer import leftovers, pgbouncer
 from tests.process.jobs import AsyncNap, Nap, Outcome, Patient

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fastq import board, db
-from fastq import producer as producers
+from fastq import board
+from fastq.postgres import db
+from fastq.work.claim import producer as producers
 from tests.db.jobs import add
 from tests.helpers import freeze, wait_for
 from tests.process.threads import JOBS, OPEN, TOLD, working

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fastq import db
+from fastq.postgres import db
 from tests.helpers import wait_for
 from tests.proxy import Proxy
 
@@ -196,7 +196,7 @@ def test_a_job_that_breaks_its_process_behind_its_own_end_is_found_out_and_no_ot
 
     assert fate.state == "discarded"
     assert len(jobs.told("start", breaking)) == fate.attempt <= 4
-    deaths = [error for error in fate.errors if " died (" in error["error"]]  # during the job or just behind it, as it was noticed
+    deaths = [error for error in fate.errors if " died (" in error["error"]]  # during the job, or just behind it
     assert fate.crashes == 3 <= len(deaths)  # where another job was executing, a death behind the end is charged to that one
     assert {jobs.fate(id_).state for id_ in [*before, *after]} == {"completed"}
 

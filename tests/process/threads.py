@@ -6,19 +6,20 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from fastq import Args, Job, Registry, Worker, board, db
-from fastq.away import Away
+from fastq import Args, Job, Registry, Worker, board
 from fastq.board import Board
-from fastq.completer import Completer
 from fastq.config import Config
-from fastq.cursor import Cursor
-from fastq.executor import Executor
-from fastq.feed import Feed
-from fastq.held import Held
-from fastq.lane import Lane, Outbox
-from fastq.portion import Portion
-from fastq.process import ring_size
-from fastq.producer import Producer
+from fastq.postgres import db
+from fastq.work.claim.portion import Portion
+from fastq.work.claim.producer import Producer
+from fastq.work.complete.completer import Completer
+from fastq.work.cursor.cursor import Cursor
+from fastq.work.execute.executor import Executor
+from fastq.work.process import ring_size
+from fastq.work.shared.away import Away
+from fastq.work.shared.feed import Feed
+from fastq.work.shared.held import Held
+from fastq.work.shared.lane import Lane, Outbox
 
 JOBS, SLOTS = 4, 6  # some executors stay free for what comes later
 TOLD = []  # ids, as their jobs start

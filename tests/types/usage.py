@@ -18,14 +18,14 @@ import sqlalchemy.ext.asyncio
 import sqlalchemy.orm
 
 from fastq import JobDetail, State
-from fastq.args import Args, Kind, kind
-from fastq.client import Client
-from fastq.client_async import AsyncClient
-from fastq.enqueue import Enqueue
-from fastq.job import Cancel, Job, Snooze
-from fastq.periodic import Backfill
-from fastq.schedule import Cron, Every
-from fastq.worker import Registry, Worker
+from fastq.args.kinds import Args, Kind, kind
+from fastq.enqueue.calls import Enqueue
+from fastq.enqueue.client import Client
+from fastq.enqueue.client_async import AsyncClient
+from fastq.jobs.job import Cancel, Job, Snooze
+from fastq.jobs.periodic import Backfill
+from fastq.jobs.schedule import Cron, Every
+from fastq.jobs.worker import Registry, Worker
 
 client = Client()
 registry = Registry()

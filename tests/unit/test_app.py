@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from fastq import app
 from fastq.errors import RegistryError
-from fastq.worker import Registry
+from fastq.jobs import app
+from fastq.jobs.worker import Registry
 
 GOOD = """
 from dataclasses import dataclass

@@ -17,9 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastq import _codec_py, args_json
-from fastq.args import Args, Kind, check_max_attempts, check_priority, check_queue, check_tags, kind, kind_of
+from fastq.args import text
+from fastq.args.kinds import Args, Kind, kind, kind_of
+from fastq.args.options import check_max_attempts, check_priority, check_queue, check_tags
 from fastq.errors import ArgsError, OptionError, UnknownKind
+from fastq.work.codec import twin
 
 
 @dataclass
@@ -445,7 +447,7 @@ def test_brackets_inside_text_hide_no_nesting():
 def test_many_small_parts_are_no_nesting():
     encoded = encode("dataclass", value=[{"a": [{"b": "c"}]}] * 100)
 
-    assert not args_json._deep(encoded)
+    assert not text._deep(encoded)
 
 
 def test_args_over_the_limit_are_refused_with_both_sizes():
@@ -724,7 +726,7 @@ def test_type_that_cannot_be_read_is_refused_at_first_use():
 
 def read(of_kind, batch):
     """Read the args of a batch as the producer does, bad ones as their errors."""
-    return _codec_py.read(of_kind.codec, _codec_py.BETWEEN.join(batch), len(batch))[0]
+    return twin.read(of_kind.codec, twin.BETWEEN.join(batch), len(batch))[0]
 
 
 @every_shape

@@ -1,9 +1,9 @@
 """The bytes of args that a process holds: large ones are counted from the claim until their outcome is written."""
 
-from fastq.budget import Budget
-from fastq.claimed import SEPARATOR, Claimed
-from fastq.codec import decode
-from fastq.job import Job
+from fastq.jobs.job import Job
+from fastq.work.codec.claimed import SEPARATOR, Claimed
+from fastq.work.codec.codec import decode
+from fastq.work.shared.budget import Budget
 from tests.codec.claims import TOKEN
 
 RING = 100

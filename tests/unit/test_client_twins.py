@@ -7,7 +7,7 @@ import pytest
 
 import fastq
 
-FOLDER = Path(fastq.__file__).parent
+FOLDER = Path(fastq.__file__).parent / "enqueue"
 WAITING = {
     "run_async": "run",
     "copy_async": "copy",

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from fastq import Client, Lease
-from fastq.cli.settings import flag_of
+from fastq.cli.terminal.settings import flag_of
 from fastq.config import Config, variable_of
 from fastq.environment import publish, unknown_variables
 from fastq.errors import ConfigError

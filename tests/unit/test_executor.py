@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from fastq import watchdog as watching
-from fastq.args import Args
+from fastq.args.kinds import Args
 from fastq.board import Board
-from fastq.claimed import KindBatch
-from fastq.codec import decode
-from fastq.executor import Executor, settle
-from fastq.job import Job, JobTimeout
-from fastq.lane import Lane, Outbox
-from fastq.watchdog import Watchdog
-from fastq.worker import Registry, Worker
+from fastq.jobs.job import Job, JobTimeout
+from fastq.jobs.worker import Registry, Worker
+from fastq.work.codec.claimed import KindBatch
+from fastq.work.codec.codec import decode
+from fastq.work.execute import watchdog as watching
+from fastq.work.execute.executor import Executor, settle
+from fastq.work.execute.watchdog import Watchdog
+from fastq.work.shared.lane import Lane, Outbox
 from tests.codec.claims import claimed
 from tests.helpers import wait_for
 

@@ -8,10 +8,10 @@ import pytest
 from fastq import board
 from fastq.board import Board
 from fastq.config import Config
-from fastq.cursor import Cursor
-from fastq.feed import CLAIMS, GROWTH, PACE_KEPT, PACE_WINDOW, Feed
-from fastq.lane import Lane
-from fastq.portion import Portion
+from fastq.work.claim.portion import Portion
+from fastq.work.cursor.cursor import Cursor
+from fastq.work.shared.feed import CLAIMS, GROWTH, PACE_KEPT, PACE_WINDOW, Feed
+from fastq.work.shared.lane import Lane
 
 EXECUTORS = 4
 

@@ -7,8 +7,8 @@ from itertools import repeat
 
 import pytest
 
-from fastq.args import Args, Kind
-from fastq.job import Cancel, Job, JobCancelled, JobInterrupt, JobTimeout, Snooze, State
+from fastq.args.kinds import Args, Kind
+from fastq.jobs.job import Cancel, Job, JobCancelled, JobInterrupt, JobTimeout, Snooze, State
 
 CREATED = datetime(2026, 11, 18, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from fastq.board import Board
-from fastq.feed import Feed
-from fastq.lane import REFILL, Lane, Outbox, Room
+from fastq.work.shared.feed import Feed
+from fastq.work.shared.lane import REFILL, Lane, Outbox, Room
 from tests.helpers import wait_for
 
 EXECUTORS = 2

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from fastq import lease
 from fastq.config import Config
-from fastq.db import lock_key
-from fastq.elector import Elector
 from fastq.errors import ConfigError, LeaseError
-from fastq.lease import JITTER, MARGIN, RENEW_AT, Answer, Lease, Watch, identity, trust_of
+from fastq.leases import lease
+from fastq.leases.elector import Elector
+from fastq.leases.lease import JITTER, MARGIN, RENEW_AT, Answer, Lease, Watch, identity, trust_of
+from fastq.postgres.db import lock_key
 
 ROOT = Path(__file__).parent.parent.parent
-PRINT = "from fastq.lease import identity; print(identity())"
+PRINT = "from fastq.leases.lease import identity; print(identity())"
 
 
 def identity_of_child(queue):
@@ -116,7 +116,7 @@ def test_a_fork_has_an_identity_of_its_own():
 @pytest.mark.lease("L23")
 def test_a_fork_forgets_the_identities_of_its_ancestors_since_a_pid_may_come_again():
     program = (
-        "import os; from fastq import lease\n"
+        "import os; from fastq.leases import lease\n"
         "lease._identities.update({pid: 'an ancestor' for pid in range(int(open('/proc/sys/kernel/pid_max').read()) + 1)})\n"
         "if os.fork(): os._exit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
         "os._exit(lease.identity() == 'an ancestor')"
@@ -137,7 +137,7 @@ def test_a_process_started_again_with_the_same_host_and_pid_is_somebody_else(mon
 
 @pytest.mark.lease("L23")
 def test_an_identity_is_made_when_it_is_first_asked_for_not_at_import():
-    program = "import fastq.lease as lease; assert not lease._identities; lease.identity(); assert len(lease._identities) == 1"
+    program = "from fastq.leases import lease as l; assert not l._identities; l.identity(); assert len(l._identities) == 1"
     subprocess.check_call([sys.executable, "-c", program], cwd=ROOT)
 
 

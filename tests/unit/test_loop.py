@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from fastq.args import Args
+from fastq.args.kinds import Args
 from fastq.board import Board
-from fastq.codec import decode
-from fastq.lane import Lane, Outbox
-from fastq.loop import YIELD_EVERY, Loop
-from fastq.outcome import Output
-from fastq.worker import Registry, Worker
+from fastq.jobs.outcome import Output
+from fastq.jobs.worker import Registry, Worker
+from fastq.work.codec.codec import decode
+from fastq.work.execute.loop import YIELD_EVERY, Loop
+from fastq.work.shared.lane import Lane, Outbox
 from tests.codec.claims import claimed
 from tests.helpers import wait_for
 

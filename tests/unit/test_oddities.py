@@ -6,8 +6,8 @@ from typing import TypedDict
 import pytest
 
 from fastq import Job, Kind, Registry, Worker
-from fastq.claimed import Claimed, KindBatch
-from fastq.oddities import TOLD_EVERY, UNHEARD, Oddities
+from fastq.work.claim.oddities import TOLD_EVERY, UNHEARD, Oddities
+from fastq.work.codec.claimed import Claimed, KindBatch
 
 
 class Pay(TypedDict):

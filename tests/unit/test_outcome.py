@@ -7,10 +7,10 @@ from datetime import UTC, datetime, tzinfo
 import msgspec
 import pytest
 
-from fastq import outcome
-from fastq.executor import settle
-from fastq.job import Cancel, Job, JobCancelled, Snooze
-from fastq.outcome import Failed, Output, Release, of_value
+from fastq.jobs import outcome
+from fastq.jobs.job import Cancel, Job, JobCancelled, Snooze
+from fastq.jobs.outcome import Failed, Output, Release, of_value
+from fastq.work.execute.executor import settle
 
 
 class Bomb(BaseException):

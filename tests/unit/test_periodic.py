@@ -10,8 +10,8 @@ import pytest
 
 from fastq import Args, Backfill, Cron, Every, Job, Kind, Registry, Worker
 from fastq.errors import OptionError, RegistryError
-from fastq.periodic import MOST_BACKFILL, SKIP_GRACE, due_ticks
-from fastq.periodic_store import declared
+from fastq.jobs.periodic import MOST_BACKFILL, SKIP_GRACE, due_ticks
+from fastq.lead.definitions import declared
 
 HOURLY = Cron("0 * * * *")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -51,7 +51,7 @@ def test_a_definition_is_kept_by_name_with_its_args_as_they_were():
 def test_a_typed_dict_comes_with_its_kind():
     registry = defined(HOURLY, MailDict(to="ada"), kind=Kind("mail", MailDict, queue="emails"))
 
-    assert registry.periodics["report"].terms()[:2] == ("mail", "emails")
+    assert registry.periodics["report"].spec()[:2] == ("mail", "emails")
 
 
 def test_a_second_definition_of_a_name_is_refused_with_both_places():
@@ -104,7 +104,7 @@ def test_the_options_that_a_worker_states_hold_though_it_is_registered_later():
         def work(self, job):
             pass
 
-    assert registry.periodics["report"].terms().queue == "slow"
+    assert registry.periodics["report"].spec().queue == "slow"
     assert declared(registry) != before
 
 
@@ -127,7 +127,7 @@ def test_the_hash_of_a_set_is_the_same_in_each_process():
     program = """if True:
         from dataclasses import dataclass
         from fastq import Args, Every, Registry
-        from fastq.periodic_store import declared
+        from fastq.lead.definitions import declared
 
         @dataclass
         class SetArgs(Args, kind="set"):

@@ -3,8 +3,8 @@
 import pytest
 
 from fastq.errors import RegistryError
-from fastq.singletons import hinted
-from fastq.worker import Registry
+from fastq.jobs.worker import Registry
+from fastq.work.singletons import hinted
 
 
 @pytest.fixture

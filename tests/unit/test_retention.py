@@ -3,7 +3,7 @@
 import pytest
 
 from fastq.errors import ConfigError
-from fastq.retention import STATES, Retention, Share
+from fastq.jobs.retention import STATES, Retention, Share
 
 TEXT = "completed=1, discarded=30, emails=0.5, emails:completed=0.1, reports:cancelled=2"
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from fastq.retry import JITTER, MAX_DELAY, default_delay
+from fastq.jobs.retry import JITTER, MAX_DELAY, default_delay
 
 
 class Middle:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastq.errors import FastqError, OptionError
-from fastq.schedule import EPOCH, Cron, Every, latest, schedule_of
+from fastq.jobs.schedule import EPOCH, Cron, Every, latest, schedule_of
 
 DAY, HOUR, MINUTE, SECOND = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
 FIRST, LAST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2038, 1, 1, tzinfo=UTC)

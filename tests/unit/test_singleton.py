@@ -12,10 +12,10 @@ import pytest
 
 from fastq import events
 from fastq.config import Config
-from fastq.elector import Trust
-from fastq.lease import Fence, boottime
-from fastq.singleton import Notice, Singleton, SingletonStopped
-from fastq.singletons import Runner
+from fastq.leases.elector import Trust
+from fastq.leases.lease import Fence, boottime
+from fastq.leases.singleton import Notice, Singleton, SingletonStopped
+from fastq.work.singletons import Runner
 
 LONG, SOON = 20.0, 2.0  # s: a wait that must be ended, and the time it may take to end
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from fastq import stdout
-from fastq.stdout import LONGEST, Lines
+from fastq.work.shared import stdout
+from fastq.work.shared.stdout import LONGEST, Lines
 
 THREADS, PRINTS = 8, 500
 

@@ -2,7 +2,7 @@
 
 import random
 
-from fastq.wake_limiter import WakeLimiter
+from fastq.enqueue.wake_limiter import WakeLimiter
 
 
 class Clock:

@@ -7,8 +7,8 @@ import pytest
 
 from fastq import board
 from fastq.board import Board
-from fastq.children import Child
-from fastq.waker import Waker
+from fastq.host.children import Child
+from fastq.host.waker import Waker
 
 SLOTS, THREADS, LOOP = 4, 0, 1
 
@@ -67,7 +67,7 @@ def drained(read):
 @pytest.fixture
 def host(monkeypatch):
     """Give a host whose second look is due at once."""
-    monkeypatch.setattr("fastq.waker.SECOND_LOOK", 0.0)
+    monkeypatch.setattr("fastq.host.waker.SECOND_LOOK", 0.0)
     made = Host(3)
     yield made
     made.close()
@@ -150,7 +150,7 @@ def test_after_a_look_that_left_nothing_nobody_else_is_woken(host):
 
 
 def test_the_second_look_has_its_time(host, monkeypatch):
-    monkeypatch.setattr("fastq.waker.SECOND_LOOK", 60.0)
+    monkeypatch.setattr("fastq.host.waker.SECOND_LOOK", 60.0)
     host.waker.wake_one("default")
     host.woken()
 

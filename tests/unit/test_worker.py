@@ -7,10 +7,10 @@ from typing import Any, Generic, TypedDict, TypeVar
 
 import pytest
 
-from fastq.args import Args, Kind, kind_of
+from fastq.args.kinds import Args, Kind, kind_of
 from fastq.errors import RegistryError
-from fastq.job import Job
-from fastq.worker import Registry, Worker
+from fastq.jobs.job import Job
+from fastq.jobs.worker import Registry, Worker
 
 A = TypeVar("A")
 

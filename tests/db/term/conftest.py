@@ -2,11 +2,12 @@
 
 import pytest
 
-from fastq import lease, term
 from fastq.config import Config
-from fastq.elector import Candidacy, Elector, Trust
-from fastq.lease import Fence, boottime
-from fastq.term import Term
+from fastq.lead.term import term
+from fastq.lead.term.term import Term
+from fastq.leases import lease
+from fastq.leases.elector import Candidacy, Elector, Trust
+from fastq.leases.lease import Fence, boottime
 from tests.db.term.sweeps import LONG, NAME
 from tests.helpers import wait_for
 

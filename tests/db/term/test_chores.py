@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from fastq import term
-from fastq.lease import RENEW_AT
+from fastq.lead.term import term
+from fastq.leases.lease import RENEW_AT
 from tests.db.term.sweeps import FENCED, NAME, SESSIONS, Sweep, min_left, names
 from tests.helpers import Stopwatch, execute, wait_for
 

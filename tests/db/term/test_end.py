@@ -2,9 +2,9 @@
 
 import pytest
 
-from fastq import lease
-from fastq.elector import Trust
-from fastq.lease import boottime
+from fastq.leases import lease
+from fastq.leases.elector import Trust
+from fastq.leases.lease import boottime
 from tests.db.term.sweeps import LONG, NAME, SESSIONS, Gate, Sweep, expire
 from tests.helpers import Stopwatch, execute, wait_for
 

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from fastq import lease, term
-from fastq.elector import Trust
-from fastq.lease import RENEW_AT, boottime
+from fastq.lead.term import term
+from fastq.leases import lease
+from fastq.leases.elector import Trust
+from fastq.leases.lease import RENEW_AT, boottime
 from tests.db.term.sweeps import NAME, SESSIONS, Gate, Sweep, alive, expire, holder, min_left, names
 from tests.helpers import Stopwatch, after_renewals, execute, wait_for
 from tests.proxy import Proxy

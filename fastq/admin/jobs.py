@@ -1,0 +1,147 @@
+"""What an operator sees of jobs: the newest that fit, and everything about one.
+
+Runs in the caller's thread, over a connection of the caller's (session.py). What one call reads is bounded: a list walks down
+from the newest id in growing windows and stops when it has enough or when its time is over, and then says how far it came.
+
+It changes nothing: that is changes.py's. Of all this `JobDetail` alone is public.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fastq.jobs.job import State
+from fastq.postgres import db, sqlstate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fastq.postgres.db import Connection
+
+FIRST_WINDOW, GROWTH = 10_000, 10
+"""Ids in the first window, and how much larger each next one is: a rare state is found in few steps, a common one in one."""
+
+PATIENCE = 3.0
+"""Seconds after which a list stops looking further back: what a person waits for without wondering."""
+
+ROW = 14
+"""Fields of a JobRow, which a row of job_show.sql begins with."""
+
+ATTEMPTS_TO_FIND = 2
+"""A job that moved between the two tables while the statement ran is missed by it, and found by the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job in a list; `error` is the last one."""
+
+    id: int
+    state: State
+    kind: str
+    queue: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    tags: list[str]
+    created_at: datetime
+    scheduled_at: datetime | None
+    attempted_at: datetime | None
+    finalized_at: datetime | None
+    error: str | None
+    waits_for: str | None  # where it is waiting: 'worker:KIND', for a process that has one for its kind
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """Jobs, newest first; all jobs with an id above `searched_to` were looked at."""
+
+    jobs: list[JobRow]
+    searched_to: int
+    complete: bool  # False: time was over before the limit was reached
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail(JobRow):
+    """Everything about one job. `args` and `output` are plain values; `args_json` and `output_json` the JSON as it is stored.
+
+    `errors` has one object for each failed attempt, the first 10 and the last 15 of them; where others were between these,
+    the object behind the gap says in `left_out` how many.
+    """
+
+    args_json: str
+    output_json: str | None
+    errors: list[dict[str, Any]]
+    crashes: int
+    cancel_requested: bool
+    host: str | None  # where it runs
+    pid: int | None
+
+    @property
+    def args(self) -> Any:
+        """Return the args as dicts, lists, texts and numbers: their type need not be known here."""
+        return msgspec.json.decode(self.args_json)
+
+    @property
+    def output(self) -> Any:
+        """Return what `work` returned, likewise; None also where it returned nothing, or nothing was kept."""
+        return None if self.output_json is None else msgspec.json.decode(self.output_json)
+
+
+def list_jobs(
+    connection: Connection,
+    *,
+    states: Sequence[State] = (),
+    kind: str | None = None,
+    queue: str | None = None,
+    tag: str | None = None,
+    limit: int = 50,
+) -> JobList:
+    """Return the newest jobs that fit, living and finished."""
+    give_up = time.monotonic() + PATIENCE
+    high = int(connection.run_one("job_newest_id")[0])
+    wanted = [state.value for state in states] or None
+    found: list[JobRow] = []
+    window = FIRST_WINDOW
+    while high > 0 and len(found) < limit:
+        if time.monotonic() > give_up:
+            return JobList(found, high, complete=False)
+        low = max(high - window, 0)
+        try:
+            rows = connection.run("job_list", low, high, wanted, kind, queue, tag, limit - len(found))
+        except db.Error as error:
+            if not sqlstate.too_slow(error):
+                raise
+            return JobList(found, high, complete=False)
+        found += map(_job_row, rows)
+        high, window = low, window * GROWTH
+    return JobList(found, high, complete=True)
+
+
+def show_job(connection: Connection, job_id: int) -> JobDetail | None:
+    """Return everything about a job, or None if there is none with this id."""
+    for _ in range(ATTEMPTS_TO_FIND):
+        if rows := connection.run("job_show", job_id):
+            return detail_of(rows[0])
+    return None
+
+
+def detail_of(row: Sequence[Any]) -> JobDetail:
+    """Make a detail of a row of job_show.sql."""
+    args, output, errors, crashes, cancel_requested, host, pid = row[ROW:]
+    values = [*_values(row[:ROW]), args, output, errors or [], crashes, cancel_requested, host, pid]
+    return JobDetail(*values)
+
+
+def _job_row(row: Sequence[Any]) -> JobRow:
+    return JobRow(*_values(row))
+
+
+def _values(row: Sequence[Any]) -> list[Any]:
+    """Return the fields of a JobRow, in their order, of a row of job_list.sql or the beginning of one of job_show.sql."""
+    job_id, state, kind, queue, priority, attempt, max_attempts, tags, *rest = row
+    return [job_id, State(state), kind, queue, priority, attempt, max_attempts, tags or [], *rest]

@@ -1,0 +1,82 @@
+"""What an operator sees of queues and does to them: how much waits in each and for what, pause, resume.
+
+Runs in the caller's thread, over a connection of the caller's (session.py). Counts stop at COUNT, so that a queue of millions is
+listed as fast as another. It deliberately knows nothing of single jobs: those are jobs.py's and changes.py's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastq.args.options import check_queue
+from fastq.postgres import hints
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fastq.postgres.db import Connection
+
+COUNT = 100_000
+"""Where counting stops, for each queue: about 50 ms of reading an index. A count that has reached it means 'or more'."""
+
+KINDS = 1_000
+"""Kinds that are listed at most of those whose jobs wait for a worker: more than an app has, and some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One queue; the counts stop at COUNT."""
+
+    name: str
+    paused_at: datetime | None
+    available: int
+    claimed: int  # in state running: they execute, or wait in their process for an executor; the table does not tell which
+    scheduled: int
+    retryable: int
+    waiting: int
+    processes: int  # that work it and live
+
+    @property
+    def unworked(self) -> bool:
+        """Tell whether there is something to do and nobody who does it."""
+        return not self.processes and bool(self.available or self.scheduled or self.retryable or self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """A kind of a queue whose jobs wait for a worker; the count stops at COUNT."""
+
+    queue: str
+    kind: str
+    jobs: int
+    known: bool  # a living process works the queue and has a worker for the kind
+
+    @property
+    def why(self) -> str:
+        """Say what they wait for."""
+        if self.known:
+            return f"a living process has a worker for kind '{self.kind}', and takes it when it has room"
+        return f"no living process of queue '{self.queue}' has a worker for kind '{self.kind}'"
+
+
+def list_queues(connection: Connection) -> list[QueueRow]:
+    """Return the queues by name: those with living jobs, with a process that works them, or that were ever paused."""
+    return [QueueRow(*row) for row in connection.run("queue_list", COUNT)]
+
+
+def list_waiting(connection: Connection, count: int = COUNT) -> list[WaitingRow]:
+    """Return the kinds whose jobs wait for a worker, by queue; counts stop at `count`, the list at KINDS."""
+    return [WaitingRow(*row) for row in connection.run("kind_waiting", count, KINDS)]
+
+
+def pause_queue(connection: Connection, queue: str) -> datetime:
+    """Stop claims from a queue, on all hosts at their next claim; return since when it is paused."""
+    paused_at: datetime = connection.run_one("queue_pause", check_queue(queue))[0]
+    return paused_at
+
+
+def resume_queue(connection: Connection, queue: str) -> bool:
+    """Let a queue go on; False if it was not paused."""
+    check_queue(queue)
+    return bool(hints.sending(connection, lambda channel: connection.run("queue_resume", queue, channel)))

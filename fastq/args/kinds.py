@@ -1,0 +1,194 @@
+"""Say what the args of a kind are: a type, its name in the database, its options.
+
+Three spellings, one `Kind` behind each:
+
+    @dataclass
+    class SortArgs(Args, kind="sort"): ...          dataclasses, attrs classes, pydantic models
+
+    @kind("resize", queue="images")                 msgspec Structs, whose metaclass takes no keywords of ours
+    class Resize(Args, msgspec.Struct): ...
+
+    MAIL = Kind("mail", MailDict)                   TypedDicts (no class at run time) and classes of others
+
+Kinds are made at import and read by every thread afterwards. Only a `Registry` changes one later, also at import: it
+fills in options that the args leave open. What a kind does not say (None) falls to the defaults in job.py.
+
+An enqueuing service needs the args alone, never the worker. A subclass is no kind until it says so: its jobs would
+come back as its parent. `Args` has no attribute without underscores, because a dataclass takes those for defaults.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict
+
+import msgspec
+
+from fastq.args.options import Tags, check_kind_name, check_max_attempts, check_priority, check_queue, check_tags
+from fastq.args.text import ArgsCodec
+from fastq.errors import ArgsError, OptionError, UnknownKind
+
+A = TypeVar("A")
+C = TypeVar("C", bound="Args")
+
+# Printed in every log line and written in every row: short, and nothing that a shell or a URL would mangle.
+
+
+class KindOptions(TypedDict, total=False):
+    """What `class X(Args, kind="x", ...)` and `@kind("x", ...)` take, for all jobs of the kind."""
+
+    queue: str
+    priority: int
+    max_attempts: int
+    tags: Tags
+    forbid_unknown_keys: bool
+
+
+class Kind(Generic[A]):
+    """A kind of job: its name, the type of its args, and the options of its jobs that differ from the defaults."""
+
+    def __init__(
+        self,
+        name: str,
+        type: type[A],  # noqa: A002 - what it is called everywhere else
+        *,
+        queue: str | None = None,
+        priority: int | None = None,
+        max_attempts: int | None = None,
+        tags: Tags = (),
+        forbid_unknown_keys: bool = False,
+    ) -> None:
+        self.name = check_kind_name(name)
+        self.type = type
+        self.queue = None if queue is None else check_queue(queue)
+        self.priority = None if priority is None else check_priority(priority)
+        self.max_attempts = None if max_attempts is None else check_max_attempts(max_attempts)
+        self.tags = check_tags(tags)
+        self.forbid_unknown_keys = forbid_unknown_keys
+        _check_type(self)
+
+    @property
+    def place(self) -> str:
+        """Say where the type is written, for messages."""
+        return f"{self.type.__module__}.{getattr(self.type, '__qualname__', self.type)}"
+
+    @cached_property
+    def codec(self) -> ArgsCodec[A]:
+        """Write and read these args; made at first use, when the class is complete."""
+        if reason := unfinished(self.type):
+            raise ArgsError(self.name, reason)
+        return ArgsCodec(self.name, self.type, forbid_unknown_keys=self.forbid_unknown_keys)
+
+    def __repr__(self) -> str:
+        """Show name and type."""
+        return f"Kind({self.name!r}, {self.place})"
+
+
+class Args:
+    """Derive args from this to enqueue them without naming their kind again."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, *, kind: str | None = None, **options: Unpack[KindOptions]) -> None:
+        """Note the kind; without `kind` the class is a base for others."""
+        super().__init_subclass__()
+        copied: Kind[Any] | None = cls.__dict__.get("__fastq_kind__")
+        if kind is not None:
+            _check_options(kind, options)
+            _attach(cls, Kind(kind, cls, **options))
+        elif copied is not None:
+            # attrs and dataclass(slots=True) build the class a second time, from its own contents: the copy is meant.
+            copied.type = cls
+        elif options:
+            raise OptionError(f"{cls.__qualname__}: options need a kind; write class {cls.__name__}(Args, kind=...)")
+
+
+def kind(name: str, **options: Unpack[KindOptions]) -> Callable[[type[C]], type[C]]:
+    """Make the decorated args class a kind, where `class X(Args, kind=...)` cannot be written: a msgspec Struct."""
+    check_kind_name(name)  # now: of `@kind` without a call the name is the class, which this would silently replace
+    _check_options(name, options)
+
+    def attach(cls: type[C]) -> type[C]:
+        if not issubclass(cls, Args):
+            raise OptionError(
+                f"@kind({name!r}) needs a class derived from Args, so that enqueue takes it: write class "
+                f"X(Args, msgspec.Struct); for a class that is not yours Kind({name!r}, X), and enqueue(..., kind=...)"
+            )
+        _attach(cls, Kind(name, cls, **options))
+        return cls
+
+    return attach
+
+
+def _check_options(kind: str, options: KindOptions) -> None:
+    if unknown := options.keys() - KindOptions.__optional_keys__:
+        expected = ", ".join(KindOptions.__annotations__)
+        raise OptionError(f"kind {kind!r}: unknown option {', '.join(sorted(unknown))}; expected one of {expected}")
+
+
+def _attach(cls: type[Args], kind: Kind[Any]) -> None:
+    type.__setattr__(cls, "__fastq_kind__", kind)  # not through a metaclass that has views on attributes
+
+
+def _check_type(kind: Kind[Any]) -> None:
+    expected: Any = kind.type  # typed as a class, and not trusted to be one
+    if not (isinstance(expected, type) or get_origin(expected) or is_typeddict(expected)):
+        raise OptionError(f"kind '{kind.name}': expected a class or a TypedDict for its args, got {expected!r}")
+    if kind.forbid_unknown_keys and hasattr(expected, "model_validate_json"):
+        raise OptionError(
+            f"kind '{kind.name}': pydantic has a forbid_unknown_keys of its own; "
+            f"write model_config = ConfigDict(extra='forbid') in {kind.place}"
+        )
+
+
+def unfinished(cls: object) -> str | None:
+    """Say what is missing from a class that nobody can convert, since `@dataclass` was forgotten; None for any other type.
+
+    Asked once decorators have done their work: when a worker is registered, and when the first args are written or read.
+    """
+    if not isinstance(cls, type) or hasattr(cls, "model_validate_json"):
+        return None
+    try:
+        plain = isinstance(msgspec.inspect.type_info(cls), msgspec.inspect.CustomType)
+    except (TypeError, NameError):  # of a field: the codec tells which
+        return None
+    place = f"{cls.__module__}.{cls.__qualname__}"
+    return f"{place} is a plain class, which cannot be read from JSON; write @dataclass above it" if plain else None
+
+
+def kind_of_type(cls: type[A]) -> Kind[A]:
+    """Find the kind that an args class declares, or raise UnknownKind with what to write."""
+    found: Kind[A] | None = cls.__dict__.get("__fastq_kind__")
+    if found is not None:
+        return found
+    if not issubclass(cls, Args):
+        name = cls.__qualname__
+        raise UnknownKind(f"{name} is no Args class: derive it from Args with kind=..., or pass kind=Kind(..., {name})")
+    parent = next((base for base in cls.__mro__[1:] if "__fastq_kind__" in base.__dict__), None)
+    hint = f"; its parent's kind is not inherited, a worker would see a {parent.__qualname__}" if parent else ""
+    raise UnknownKind(
+        f"{cls.__module__}.{cls.__qualname__} names no kind: write class {cls.__name__}(..., kind='...'), "
+        f"or @kind('...') above a msgspec Struct{hint}"
+    )
+
+
+def kind_of(args: A, handle: Kind[A] | None = None) -> Kind[A]:
+    """Find the kind of these args: the handle if one is given, else what their class declares."""
+    if handle is not None:
+        if not isinstance(handle, Kind):
+            raise OptionError(f"kind {handle!r}: expected a Kind, such as MAIL = Kind('mail', MailDict)")
+        return handle
+    try:
+        return kind_of_type(type(args))
+    except UnknownKind:
+        if hint := _misplaced(args):
+            raise UnknownKind(hint) from None
+        raise
+
+
+def _misplaced(args: object) -> str | None:
+    """Say what was probably meant with something that is no args."""
+    if isinstance(args, type):
+        return f"expected args, got the class {args.__qualname__} itself: write {args.__qualname__}(...)"
+    if isinstance(args, list | tuple | set | frozenset):
+        return f"expected the args of one job, got a {type(args).__name__}: enqueue_many takes several"
+    return None

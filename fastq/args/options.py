@@ -1,0 +1,73 @@
+"""Say what may stand beside the args of a job: its kind, queue, priority, attempts and tags, with their rules and defaults.
+
+Plain values and checks, for whichever thread declares a kind or enqueues a job. A check returns what it was given, or raises
+OptionError with the rule. It deliberately knows nothing of times: those are jobs/spec.py's.
+"""
+
+import re
+
+from fastq.errors import OptionError
+
+DEFAULT_QUEUE = "default"
+QUEUE = re.compile(r"[a-z0-9_][a-z0-9_.\-]{0,62}")  # no sign that settings, notifications and parameters have between queues
+QUEUE_RULE = "1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-'"
+DEFAULT_PRIORITY = 1  # first of four: what is less urgent says so itself
+DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks
+
+
+Tags = list[str] | tuple[str, ...] | set[str] | frozenset[str]
+"""What tags are given as; a string is a sequence of strings, too, and never meant."""
+
+KIND_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]{0,126}")
+PRIORITIES = range(1, 5)  # 1 is first; four, because a claim looks once per priority
+MAX_ATTEMPTS = range(1, 32_768)  # a smallint in the database
+MAX_TAGS = 32  # guess: a row stays narrow
+MAX_TAG_LENGTH = 255  # guess: room for a URL
+MAX_DELAY = 100 * 365 * 86_400.0  # seconds: a guess that catches milliseconds and timestamps given for seconds
+
+
+def check_kind_name(name: object) -> str:
+    """Return the name, or raise OptionError with the rule."""
+    if not isinstance(name, str) or not KIND_NAME.fullmatch(name):
+        raise OptionError(
+            f"kind {name!r}: expected a letter or underscore and then up to 126 letters, digits, '_', '.', ':' or '-'"
+        )
+    return name
+
+
+def check_queue(queue: object) -> str:
+    """Return the queue's name, or raise OptionError with the rule."""
+    if not isinstance(queue, str) or not QUEUE.fullmatch(queue):
+        raise OptionError(f"queue {queue!r}: expected {QUEUE_RULE}")
+    return queue
+
+
+def check_priority(priority: object) -> int:
+    """Return the priority, or raise OptionError with the rule."""
+    if type(priority) is not int or priority not in PRIORITIES:
+        raise OptionError(f"priority {priority!r}: expected a whole number from 1 (first) to 4 (last)")
+    return priority
+
+
+def check_max_attempts(max_attempts: object) -> int:
+    """Return the number, or raise OptionError with the rule."""
+    if type(max_attempts) is not int or max_attempts not in MAX_ATTEMPTS:
+        raise OptionError(f"max_attempts {max_attempts!r}: expected a whole number from 1 to {MAX_ATTEMPTS[-1]}")
+    return max_attempts
+
+
+def check_tags(tags: object) -> tuple[str, ...]:
+    """Return the tags as a tuple, or raise OptionError with the rule."""
+    if not isinstance(tags, list | tuple | set | frozenset):
+        raise OptionError(f"tags {tags!r}: expected a list of strings, such as tags=['red']")
+    if len(tags) > MAX_TAGS:
+        raise OptionError(f"tags: expected {MAX_TAGS} at most, got {len(tags)}")
+    return tuple(_check_tag(tag) for tag in tags)
+
+
+def _check_tag(tag: object) -> str:
+    if not isinstance(tag, str) or not tag.isprintable() or "," in tag or not 0 < len(tag) <= MAX_TAG_LENGTH:
+        raise OptionError(
+            f"tag {tag!r}: expected 1 to {MAX_TAG_LENGTH} printable characters without a comma or control character"
+        )
+    return tag

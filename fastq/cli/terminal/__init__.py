@@ -1,0 +1,1 @@
+"""What the commands share: options and settings, the database, and how things are printed."""

@@ -1,0 +1,84 @@
+"""Read the arguments of a command, and say what is wrong with them: in one line, in our words, and where the help is.
+
+Used by every command, by those that have subcommands for each of them, and by `fastq bench`.
+
+It deliberately guesses nothing: a flag is written out, since one that is added later may begin like it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from argparse import BooleanOptionalAction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from fastq.cli.terminal.output import note
+from fastq.config import SWITCHED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USAGE = 2
+"""The exit code for arguments that are wrong: argparse's own, and that of most programs."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Say what is wrong first, and name the actions where one is missing."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)
+        super().__init__(**options)
+        self._named: Any = None  # its actions, if it has some
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Add the actions, and keep them at hand for `error`."""
+        self._named = super().add_subparsers(**options)
+        return self._named
+
+    def error(self, message: str) -> NoReturn:
+        """Leave with the code for usage."""
+        if self._named is not None and message.endswith(f" required: {self._named.metavar}"):
+            message += f", one of {', '.join(self._named.choices)}"
+        note(f"{self.prog}: {message}; see {self.prog} --help")
+        raise SystemExit(USAGE)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the stub's overloads
+        """Refuse what is unknown where it is: in an action, whose help lists its flags."""
+        options, unknown = super().parse_known_args(self._spelt_out(args), namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
+    def _spelt_out(self, words: Sequence[str] | None) -> Sequence[str] | None:
+        """Write `--archive off` and `--archive=off` as `--no-archive`, which argparse knows; `on` likewise, and their likes."""
+        switches = {
+            flag for action in self._actions if isinstance(action, BooleanOptionalAction) for flag in action.option_strings
+        }
+        left, spelt = list(words or ()), []
+        while left:
+            word = left.pop(0)
+            flag, equals, value = word.partition("=")
+            if flag in switches and not flag.startswith("--no-"):
+                value = value if equals else left[0] if left else ""
+                if value.lower() in SWITCHED:
+                    left = left if equals else left[1:]
+                    word = flag if SWITCHED[value.lower()] else flag.replace("--", "--no-", 1)
+            spelt.append(word)
+            if word == "--":
+                return [*spelt, *left]
+        return words if words is None else spelt
+
+
+def whole(text: str) -> int:
+    """Read a whole number; whether it is allowed is told by whoever takes it."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+
+
+def seconds(text: str) -> float:
+    """Read seconds; whether they are allowed is told by whoever takes them."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected seconds, got {text!r}") from None

@@ -1,0 +1,108 @@
+"""Make flags and help of Config's own declarations, so that a setting is written down once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from fastq.cli.terminal.output import folded, note
+from fastq.config import Config, parse_queues, variable_of
+from fastq.environment import unknown_variables
+
+DATABASE = ("database_url", "schema", "data_dir")
+"""What every command that needs the database takes."""
+
+
+def add_database(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say which database."""
+    group = parser.add_argument_group("which database")
+    for setting in fields(Config):
+        if setting.name in DATABASE:
+            _add(group, setting)
+
+
+def add_all(parser: argparse.ArgumentParser) -> None:
+    """Add a flag for each setting."""
+    add_database(parser)
+    group = parser.add_argument_group("settings", "why each default is what it is: fastq help settings")
+    for setting in fields(Config):
+        if setting.name not in DATABASE:
+            _add(group, setting)
+
+
+def load(options: argparse.Namespace) -> Config:
+    """Build the configuration of the flags that were given and the environment."""
+    given = {setting.name: getattr(options, setting.name, None) for setting in fields(Config)}
+    if isinstance(given["queues"], list):
+        given["queues"] = ",".join(given["queues"])
+    return Config.load(spelt=flag_of, **given)
+
+
+def tell_unknown() -> None:
+    """Note each variable that is like a setting's and none."""
+    for text in unknown_variables():
+        note(folded(f"warning: {text}", len("warning: "), sys.stderr))
+
+
+def reference() -> str:
+    """Describe every setting: flag, variable, default, what it is, what is allowed, and why."""
+    blocks = []
+    for setting in fields(Config):
+        head = f"{flag_of(setting.name)}   {variable_of(setting.name)}   default: {_default(setting) or 'none'}"
+        meta = setting.metadata
+        text = f"{meta['help']}. Allowed: {meta['allowed']}." + (f" Why: {meta['why']}." if meta["why"] else "")
+        blocks.append(f"{head}\n{textwrap.indent(textwrap.fill(text, 75), '    ')}")
+    intro = (
+        "Each setting is a flag of `fastq run` and a variable; a flag that is given\nwins, then the variable, then the default."
+    )
+    return f"{intro}\n\n" + "\n\n".join(blocks)
+
+
+def _add(group: argparse._ArgumentGroup, setting: Field[Any]) -> None:
+    meta = setting.metadata
+    default = f"default {_default(setting)}" if _default(setting) else "no default"
+    text = f"{meta['help']} [{variable_of(setting.name)}; {default}]".replace("%", "%%")
+    if isinstance(setting.default, bool):
+        group.add_argument(flag_of(setting.name), dest=setting.name, action=argparse.BooleanOptionalAction, help=text)
+    elif setting.name == "queues":
+        group.add_argument("--queue", dest="queues", action="append", type=_queue, metavar="NAME[=CONCURRENCY]", help=text)
+    else:
+        group.add_argument(flag_of(setting.name), dest=setting.name, metavar=_metavar(setting), help=text)
+
+
+def _queue(text: str) -> str:
+    try:
+        parse_queues(text)
+    except ValueError:
+        allowed = Config.__dataclass_fields__["queues"].metadata["allowed"]
+        raise argparse.ArgumentTypeError(f"expected {allowed}; got {text!r}") from None
+    return text
+
+
+def flag_of(name: str) -> str:
+    """Return the flag of a setting."""
+    names = {"database_url": "database", "queues": "queue"}
+    return "--" + names.get(name, name).replace("_", "-")
+
+
+def _metavar(setting: Field[Any]) -> str:
+    words = {"database_url": "URL", "data_dir": "FOLDER", "keep": "RULES"}
+    allowed: str = setting.metadata["allowed"]
+    if setting.name in words:
+        return words[setting.name]
+    if allowed.startswith("a name"):
+        return "NAME"
+    if allowed.startswith("seconds"):
+        return "SECONDS"
+    return "N" if allowed.startswith(("a whole", "a number")) else allowed.replace(" or ", "|")
+
+
+def _default(setting: Field[Any]) -> str:
+    if setting.default is MISSING:
+        return "the queue default"
+    if isinstance(setting.default, bool):
+        return "on" if setting.default else "off"
+    return f"{setting.default:g}" if isinstance(setting.default, float) else str(setting.default)

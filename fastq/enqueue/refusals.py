@@ -1,0 +1,63 @@
+"""Say what an error of the database means to whoever enqueues, and what to do about it.
+
+Runs where the error is met, in the enqueuing thread or event loop. On a connection of ours the error becomes one of the
+project's; on a caller's it stays what his library made of it, which his own code expects, and is given a note.
+"""
+
+from __future__ import annotations
+
+from fastq.config import migrate_command
+from fastq.errors import ConfigError, DatabaseUnavailable, FastqError, MigrationError
+from fastq.postgres.db import Lost, first_line
+from fastq.postgres.sqlstate import not_ours_alone, too_slow, undefined_schema
+from fastq.postgres.urls import POOLER_ADVICE
+
+
+def without_tables(schema: str) -> str:
+    """Say that a schema is not what the statements expect."""
+    return f"the schema '{schema}' has no fastq tables, or old ones: run {migrate_command(schema)}"
+
+
+def explained(error: Exception, schema: str) -> Exception:
+    """Turn an error of a connection of ours into the project's, where that says more."""
+    if isinstance(error, FastqError):
+        return error
+    if undefined_schema(error):
+        return MigrationError(without_tables(schema))
+    if not_ours_alone(error):
+        return ConfigError(f"sessions of the database are shared by a pooler ({first_line(error)}): {POOLER_ADVICE}")
+    if too_slow(error):
+        return DatabaseUnavailable(
+            f"the server ended the statement ({first_line(error)}), and nothing was stored: it was slow, or waited for a lock, "
+            "for nearly as long as FASTQ_STATEMENT_TIMEOUT allows"
+        )
+    if isinstance(error, Lost):
+        return DatabaseUnavailable(first_line(error))
+    return error
+
+
+class Remedy:
+    """Note on an error of a caller's connection what to do about it, where the schema lacks our tables.
+
+    Used as `with`, by any number of threads: it has no state that changes.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Look at the error, and at the driver's own below that of SQLAlchemy or Django."""
+        if error is None:
+            return
+        for found in (error, getattr(error, "orig", None), error.__cause__):
+            if found is not None and undefined_schema(found) and not _of_a_trigger(found):
+                error.add_note(without_tables(self._schema))
+                return
+
+
+def _of_a_trigger(error: BaseException) -> bool:
+    """Tell whether an error comes from within a function, and so from tables of others; asyncpg tells it of the error itself."""
+    return bool(getattr(getattr(error, "diag", error), "context", None))

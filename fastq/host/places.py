@@ -1,0 +1,188 @@
+"""Who sits where on a host: start worker processes, bury those that end, give their places to others.
+
+Done by the supervisor's main thread; `everybody`, `working` and `first` may be asked by any thread of it.
+
+A child that dies: its jobs go to the recovery at once (milliseconds, not a time to live), and a new child with a new number
+takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.
+
+A child that recycles leaves its desk and keeps its other jobs, which may take hours: its successor starts at once, at the place's
+second desk. So does that of a child which stands for singletons and was silent for longer than their leases last; it recycles
+when it comes round. Should the successor recycle too, the first is told to stop, since a place has two desks: so a host never has
+more than twice its processes, and is never without one that claims for longer than a stop takes.
+
+An exit code is believed only with what the child noted on its desk: a job may end its process with any code.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import time
+from typing import TYPE_CHECKING
+
+from fastq import board
+from fastq.events import emit
+from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED
+
+if TYPE_CHECKING:
+    from fastq.board import Board
+    from fastq.config import Config
+    from fastq.host.children import Child, Nursery
+    from fastq.host.registrar import Registrar
+
+YOUNG = 10.0
+"""Seconds of life below which a death counts as failing to start: an import and a connection take about one."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+"""Seconds before a child that died young is replaced, doubling."""
+
+STOP_MARGIN = 15.0
+"""Seconds beyond the jobs' own time that a stopping child gets: cancelling, handing back, writing completions."""
+
+LINGER = 1.0
+"""Seconds that a process that recycles gets to end by itself before the one that leaves before it is told to stop: without other
+jobs it takes milliseconds, and theirs may have hours to go."""
+
+TOLD = 10
+"""Ids in the line that tells of a death: a guess at what a person follows up."""
+
+KILLED = -9
+"""The exit code of who was ended by SIGKILL."""
+
+COULD_NOT_START = "a worker process could not start"
+
+
+class Places:
+    """The places of a host and the children in them."""
+
+    def __init__(
+        self, config: Config, board: Board, nursery: Nursery, registrar: Registrar, selector: selectors.BaseSelector
+    ) -> None:
+        self._config = config
+        self._board = board
+        self._nursery = nursery
+        self._registrar = registrar
+        self._selector = selector  # the supervisor's: it hears of a death there, with the child as the key's data
+        self._count = config.process_count
+        self._children: dict[int, Child] = {}  # by place
+        self._leaving: dict[int, Child] = {}  # those that recycle, by place
+        self._respawn_at: dict[int, float] = dict.fromkeys(range(self._count), 0.0)  # by place
+        self._pauses: dict[int, float] = {}
+        self._closed = False
+
+    def everybody(self) -> list[Child]:
+        """Return all children: those that work and those that leave. Who changes over is in both."""
+        return [*self._children.values(), *self._leaving.values()]
+
+    def working(self) -> list[Child]:
+        """Return the children that claim, and those that are about to."""
+        return list(self._children.values())
+
+    def first(self) -> Child | None:
+        """Return the child that works in the first place, which runs the singletons."""
+        return self._children.get(0)
+
+    def close(self) -> None:
+        """Seat nobody any more."""
+        self._closed = True
+        self._respawn_at.clear()
+
+    @property
+    def vacant(self) -> bool:
+        """Tell whether a place waits for a child."""
+        return bool(self._respawn_at)
+
+    def fill(self) -> None:
+        """Fill the empty places whose pause is over."""
+        now = time.monotonic()
+        for place, at in list(self._respawn_at.items()):
+            if now >= at:
+                number = self._registrar.take_number()
+                if number is None:
+                    return  # the database has not answered yet
+                del self._respawn_at[place]
+                leaving = self._leaving.get(place)
+                desk = place if leaving is None or leaving.desk != place else place + self._count
+                self._board.clear(desk)
+                try:
+                    child = self._nursery.start(number, place, desk)
+                except (OSError, EOFError) as error:
+                    emit("process.not_started", level=logging.WARNING, place=place + 1, error=repr(error))
+                    self._respawn_at[place] = now + FIRST_PAUSE
+                    self._registrar.recover(number, desk, 0, "was not started")
+                    return
+                self._children[place] = child
+                self._registrar.add(child.number, child.pid)
+                self._selector.register(child.sentinel, selectors.EVENT_READ, child)
+                emit("process.started", level=logging.DEBUG, number=number, pid=child.pid, place=place + 1)
+
+    def succeed(self) -> None:
+        """Give the places of children that recycle to others, each once the one before it has gone. Whose number is lost goes."""
+        if self._closed:
+            return
+        now = time.monotonic()
+        for child in list(self._children.values()):
+            if child.number in self._registrar.lost and child.kill_at is None:
+                self._let_go(child, now)
+            desk = self._board.desk(child.desk)
+            if not desk[board.TICKED] or (desk[board.PROCESS] and child.silent_since is None):
+                continue  # it has not come to its desk yet, or has not left it
+            child.left_at = child.left_at or now
+            before = self._leaving.get(child.place)
+            if before is None:
+                self._leaving[child.place] = child
+                del self._children[child.place]
+                self._respawn_at[child.place] = now
+            elif before.kill_at is None and now - child.left_at > LINGER:
+                self._let_go(before, now)
+
+    def _let_go(self, child: Child, now: float) -> None:
+        """Have a child stop in order, in its time."""
+        child.order("stop")
+        child.kill_at = now + self._config.shutdown_timeout + STOP_MARGIN
+
+    def bury(self, child: Child) -> str | None:
+        """Handle the end of a child: its jobs first, then its place. Return what went wrong with the whole host, if it did."""
+        self._selector.unregister(child.sentinel)
+        pid, code = child.pid, child.reap()
+        leaving = self._leaving.get(child.place) is child
+        del (self._leaving if leaving else self._children)[child.place]
+        cause = child.killed_because or (f"signal {-code}" if code < 0 else f"exit code {code}")
+        executing = self._registrar.recover(child.number, child.desk, pid, cause)
+        desk = self._board.desk(child.desk)
+        in_order = bool(desk[board.LEFT]) and code in (0, RECYCLED)
+        if code == BOOT_FAILED and not desk[board.TICKED]:
+            return COULD_NOT_START
+        if self._closed:
+            return None if in_order else f"a worker process ended in disorder ({cause})"
+        lived = time.monotonic() - child.started_at
+        if not in_order:
+            fields = {
+                "pid": pid,
+                "code": code,
+                "lived": round(lived, 1),
+                "executing": len(executing),
+                "jobs": executing[:TOLD] or None,
+            }
+            emit("process.died", level=logging.WARNING, **fields, hint=_hint(child, desk, code))
+        if not leaving:  # else a successor sits there, or is about to
+            young = lived < YOUNG and not desk[board.ENDED]  # who has completed a job was killed by it, not by its start
+            self._respawn_at[child.place] = time.monotonic() + self._pause(child.place, code, young=young and not in_order)
+        return None
+
+    def _pause(self, place: int, code: int, *, young: bool) -> float:
+        """Return how long a place stays empty after an end."""
+        if not young:
+            self._pauses.pop(place, None)
+            return 0.0
+        crashes = self._pauses.get(place, 0.0)
+        pause = min(max(crashes * 2, FIRST_PAUSE), LONGEST_PAUSE) if crashes or code > 0 else 0.0
+        self._pauses[place] = pause or FIRST_PAUSE / 4
+        return pause
+
+
+def _hint(child: Child, desk: memoryview, code: int) -> str | None:
+    """Say what an end may have come from."""
+    if code == KILLED and not child.killed_because:
+        return "out of memory?"
+    return "a thread of fastq broke, see above" if code == BROKEN and desk[board.LEFT] else None

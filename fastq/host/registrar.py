@@ -1,0 +1,244 @@
+"""Keep this host's processes registered: one thread of the supervisor, one connection.
+
+The beat keeps all rows of this host alive with one statement; worker processes do not beat for themselves, because a job
+whose C call holds the interpreter lock would then look like a dead host. What is to be cancelled is asked for after it. A row
+that vanished (the table was restored, the host was frozen longer than its time to live) is made again by the next beat.
+
+Invariant: two beats may be lost, whatever a connection does. A try has FASTQ_PROCESS_TTL - FASTQ_BEAT_INTERVAL, divided by three,
+for its connection and its statements; one that brings no answer within that is given up, and the next has a connection of its
+own. So the third try after a beat has as much time again before the rows run out. What else is asked on this connection has no
+more time than a beat, and a beat follows at once where it has used that up.
+
+Jobs of children that have died are given back by recovery.py, in a thread of its own. This one takes their rows away after that,
+so that no beat which was on its way puts them back.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from fastq.errors import DatabaseUnavailable
+from fastq.events import Seldom, emit
+from fastq.host.neighbours import Neighbours
+from fastq.host.recovery import Recovery
+from fastq.leases.lease import identity
+from fastq.postgres import db
+from fastq.postgres.connecting import Opener
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from fastq.board import Board
+    from fastq.config import Config
+    from fastq.postgres.db import Connection
+
+NUMBERS = 64
+"""Process numbers that one call takes: the increment of the sequence fastq.process_number."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
+"""Seconds between the beginnings of two tries while the database is away or refuses, doubling: a restarted server is found soon.
+A try that has used up its time is followed by the next at once."""
+
+
+class Registrar:
+    """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        url: str,
+        board: Board,
+        cancel: Callable[[dict[int, list[int]]], None],
+        declared: Sequence[str] = (),
+        kinds: Sequence[str] | None = None,
+    ) -> None:
+        self._declared, self._kinds = list(declared), None if kinds is None else sorted(kinds)
+        self._config = config
+        self._board = board
+        self._cancel = cancel
+        self._numbers: deque[int] = deque()
+        self.lost: frozenset[int] = frozenset()  # numbers of children that are somebody else's too; written by our thread
+        self._pids: dict[int, int] = {}  # of living children by number; changed under the lock
+        self._gone: deque[int] = deque()  # numbers whose rows are to be taken away; the recovery adds, our thread takes out
+        self._lock = threading.Lock()
+        self._wakeup = threading.Event()
+        self._hinted = False  # at a cancellation; set by the listener's thread, cleared by ours, who asks then
+        self._stopping = False
+        self._registered = False  # a process, ever
+        self._connection: Connection | None = None
+        self._opener = Opener(config, url, "registrar", min(config.beat_timeout, config.statement_timeout))
+        self._until = 0.0  # monotonic time at which the present try is given up
+        self.neighbours = Neighbours(config)
+        self._recovery = Recovery(config, url, board, self._recovered)
+        self._thread = threading.Thread(target=self._run, name="fastq registrar", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+        self._recovery.start()
+
+    def take_number(self) -> int | None:
+        """Take a number for a new process; None until the database has given some. It is registered before its child starts."""
+        with self._lock:
+            if not self._numbers:
+                self._wakeup.set()
+                return None
+            return self._numbers.popleft()
+
+    def add(self, number: int, pid: int) -> None:
+        """Beat for a new child from now on."""
+        with self._lock:
+            self._pids[number] = pid
+        self._wakeup.set()
+
+    def recover(self, number: int, desk: int, pid: int, cause: str) -> list[int]:
+        """Beat no more for a child that has died, and have given back what it held; return the ids that it was executing."""
+        with self._lock:
+            self._pids.pop(number, None)
+        return self._recovery.add(number, desk, pid, cause)
+
+    def _recovered(self, number: int) -> None:
+        """Note that a dead child's row can go; the recovery's thread does."""
+        self._gone.append(number)
+        self._wakeup.set()
+
+    def beat_now(self) -> None:
+        """Beat at once, and ask for cancellations: there is one."""
+        self._hinted = True
+        self._wakeup.set()
+
+    def stop(self) -> None:
+        """End after all recoveries."""
+        self._stopping = True
+        self._recovery.stop()
+        self._wakeup.set()
+
+    @property
+    def owes(self) -> bool:
+        """Tell whether jobs of dead processes have not been given back yet, or their rows are still there."""
+        return self._recovery.owes or bool(self._gone)
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether it has ended; if not, the leader of another host will make the recoveries that are left."""
+        return not self._thread.is_alive() and self._recovery.ended
+
+    def watched(self) -> Iterable[Connection]:
+        """Give the connections, for the watchdog."""
+        return [connection for connection in (self._connection, self._recovery.connection) if connection is not None]
+
+    def _run(self) -> None:
+        pause, seldom = FIRST_PAUSE, Seldom()
+        while True:
+            began = time.monotonic()
+            self._begin_try()
+            try:
+                connection = self._connected()
+                if self._stopping and not self._recovery.owes:
+                    ahead = list(self._numbers)[:1]  # registered, and not needed any more
+                    self._ask(connection, "process_end", [*ahead, *self._gone], identity())
+                    self._gone.clear()
+                    return
+                if not self._numbers:
+                    self._take_numbers(connection)
+                self._beat(connection)
+                self._registered = True
+                pause = FIRST_PAUSE
+                self._begin_try()
+                self._take_away(connection)
+                self._tell_cancelled(connection)
+                self.neighbours.look(lambda name, *params: self._ask(self._connected(), name, *params))
+            except (db.Error, DatabaseUnavailable, RuntimeError) as error:  # the last: no more threads for a while
+                if seldom.lets(text := db.first_line(error)):
+                    emit("registrar.waits", level=logging.WARNING, error=text)
+                self._drop()
+                if self._stopping and not self._registered and not self._recovery.owes:
+                    return  # there is nothing to undo
+                rest = FIRST_PAUSE if self._stopping else min(pause, self._config.beat_timeout)
+                time.sleep(max(0.0, began + rest - time.monotonic()))
+                pause = min(pause * 2, LONGEST_PAUSE)
+                continue
+            if not self._stopping or self._recovery.owes:
+                self._wakeup.wait(max(0.0, began + self._config.beat_interval - time.monotonic()))
+                self._wakeup.clear()
+
+    def _begin_try(self) -> None:
+        self._until = time.monotonic() + self._config.beat_timeout
+
+    def _left(self) -> float:
+        """Return the seconds that are left of the present try: a moment at least, since what is late fails by then."""
+        return max(0.01, self._until - time.monotonic())
+
+    def _connected(self) -> Connection:
+        """Return the connection, or make one within what is left of the try."""
+        if self._connection is None:
+            self._connection = self._opener.open(self._left())
+        return self._connection
+
+    def _ask(self, connection: Connection, name: str, *params: object) -> list[tuple[Any, ...]]:
+        """Run a statement within what is left of the try; on the connection that it is cut with nothing is asked again."""
+        return connection.run_within(min(self._left(), self._config.statement_timeout), name, *params)
+
+    def _take_numbers(self, connection: Connection) -> None:
+        while True:
+            ((first, used),) = self._ask(connection, "process_take_numbers")
+            if not used:
+                break
+        with self._lock:
+            self._numbers.extend(range(first, first + NUMBERS))
+
+    def _beat(self, connection: Connection) -> None:
+        with self._lock:
+            pids = dict(self._pids)
+            if self._numbers:
+                pids.setdefault(self._numbers[0], os.getpid())  # registered before its child claims anything
+        config = self._config
+        ours = self._ask(
+            connection,
+            "process_beat",
+            list(pids),
+            list(pids.values()),
+            socket.gethostname(),
+            identity(),
+            ",".join(config.concurrency),
+            config.process_ttl,
+            config.leader_domain,
+            self._declared,
+            self._kinds,
+        )
+        others = frozenset(pids.keys() - {id_ for (id_,) in ours})
+        if others - self.lost:
+            emit("process.number_taken", level=logging.WARNING, numbers=sorted(others))
+            with self._lock:
+                self._numbers.clear()  # they come from the same time
+        self.lost = others
+
+    def _take_away(self, connection: Connection) -> None:
+        """Remove the rows of children whose jobs have been given back."""
+        if gone := list(self._gone):
+            self._ask(connection, "process_end", gone, identity())
+            for _ in gone:
+                self._gone.popleft()
+
+    def _tell_cancelled(self, connection: Connection) -> None:
+        hinted, self._hinted = self._hinted, False  # should the question fail, the next beat asks where a job executes
+        if not hinted and not self._board.executing():
+            return  # who idles has nothing to cancel
+        with self._lock:
+            numbers = list(self._pids)
+        cancelled: dict[int, list[int]] = {}
+        for id_, number in self._ask(connection, "job_to_cancel", numbers):
+            cancelled.setdefault(number, []).append(id_)
+        if cancelled:
+            self._cancel(cancelled)
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,101 @@
+"""Say who looks at the database after a notification: one process of this host, and all where that was not enough.
+
+Called by the thread of the supervisor's listener alone. Each process that wakes takes a core for some hundred microseconds, and
+on a host with few cores the job waits for them. So a hint wakes the process with most executors at rest: its job starts at
+once, and jobs that come one by one spread over the processes. SECOND_LOOK later the board tells whether the queue has been
+looked at since, and nothing was left. If not (it was more than one process has room for, or that one is frozen, or slow), all
+are woken.
+
+A process without room needs no hint: its executors call its producer when they run dry. This knows neither the database nor
+what there is to be done; whatever it forgets costs a poll.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from fastq import board
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastq.board import Board
+    from fastq.host.children import Child
+    from fastq.host.places import Places
+
+SECOND_LOOK = 0.003
+"""Seconds from a hint until all are woken if it has come to nothing. A look takes 0.5 to 1.5 ms, most of it the disk's; a burst
+that is too much for one process waits so long for the others."""
+
+
+class Waker:
+    """Wakes the producers of a host."""
+
+    def __init__(self, board_: Board, queues: Sequence[str], desks: int, places: Places) -> None:
+        self._places = places
+        self._queues = {name: number for number, name in enumerate(queues)}
+        self._cursors = [board_.cursor(number) for number in range(len(queues))]
+        self._desks = [board_.desk(desk) for desk in range(desks)]
+        self._slots = [
+            [[board_.lane(desk, queue, mode).slots for mode in range(board.MODES)] for queue in range(len(queues))]
+            for desk in range(desks)
+        ]
+        self._at_rest = [bytes(8 * slots) for slots in board_.concurrency]
+        self._concurrency = board_.concurrency
+        self._asked: dict[int, tuple[float, int]] = {}  # by queue: when to look whether one was enough, and for which of WAKES
+
+    def wake_all(self) -> None:
+        """Make all producers look at all queues: nobody knows what was missed."""
+        for words in self._cursors:
+            words[board.WAKES] += 1
+            words[board.WAITING_HINTS] += 1
+        self._everybody()
+
+    def wake_one(self, name: str, hints: int = board.WAKES) -> None:
+        """Make a producer look at a queue; all of them where none is known to have room. A queue of others is theirs.
+
+        `hints` says for what: for what is available, or WAITING_HINTS, for what waits for a worker.
+        """
+        queue = self._queues.get(name)
+        if queue is None:
+            return
+        words = self._cursors[queue]
+        words[hints] += 1
+        children = self._places.working()
+        room = [self._room(child, queue) for child in children]
+        most = max(room, default=0)
+        if most <= 0:
+            self._everybody()
+            return
+        children[room.index(most)].wake()
+        if len(children) > 1:
+            self._asked.setdefault(queue, (time.monotonic() + SECOND_LOOK, words[board.WAKES]))
+
+    def look(self) -> float | None:
+        """Wake all where one was not enough; return the seconds until this is to be called again, None: after the next hint."""
+        now = time.monotonic()
+        for queue, (due, wakes) in list(self._asked.items()):
+            if due > now:
+                continue
+            del self._asked[queue]
+            words = self._cursors[queue]
+            unseen = words[board.WAITING_SEEN] != words[board.WAITING_HINTS]
+            if unseen or words[board.BACKLOG] or words[board.DRAINED] < wakes:
+                self._everybody()
+            elif words[board.DRAINED] != words[board.WAKES]:  # another hint came meanwhile
+                self._asked[queue] = (now + SECOND_LOOK, words[board.WAKES])
+        return max(0.0, min(due for due, _ in self._asked.values()) - now) if self._asked else None
+
+    def _everybody(self) -> None:
+        for child in self._places.everybody():
+            child.wake()
+
+    def _room(self, child: Child, queue: int) -> int:
+        """Count the executors of a queue that rest, threads and loop together; none before its producer is connected."""
+        if not self._desks[child.desk][board.SESSIONS[0]]:
+            return 0
+        at_rest = self._at_rest[queue]
+        # A lane at rest, like that of the mode which an app does not have, costs a tenth of one whose jobs are counted.
+        used = [slots for slots in self._slots[child.desk][queue] if slots.tobytes() != at_rest]
+        return self._concurrency[queue] - sum(len(slots) - slots.tolist().count(0) for slots in used)

@@ -1,0 +1,168 @@
+"""Define periodic jobs: what `registry.periodic` takes, and which ticks are made up for when nobody was there for them.
+
+A definition is made while the application is imported and read afterwards. It is written to the database by `fastq run`
+(lead/definitions.py); the leader's chore (chores/periodic.py) goes by what is there and needs none of the application's code.
+
+Invariants:
+- What can be wrong with a definition is found where it is written: name, schedule, args, options.
+- Its hash says all of it, so that two programs that declare the same hash mean the same.
+
+Options that the kind leaves open are settled late (`terms`), since the worker that states them may be registered afterwards.
+It deliberately has no clock: what is due is told with the database's time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import msgspec
+
+from fastq.args.kinds import Kind, kind_of
+from fastq.args.options import MAX_TAGS, Tags
+from fastq.errors import FastqError, OptionError, RegistryError
+from fastq.jobs.schedule import Cron, Every, Schedule, latest
+from fastq.jobs.spec import JobSpec, Options, spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\-]{0,126}")
+"""As a kind's: it stands in tags, on command lines, and before '=' in what a process declares."""
+
+MAX_BYTES = 65_536
+"""Of args: they are copied to a job at each tick. A guess; what is larger belongs in a table."""
+
+MOST_BACKFILL = 1_000
+"""Ticks: computing them takes a leader a tenth of a second at most."""
+
+SKIP_GRACE = 60.0
+"""Seconds that a tick may be late and is no missed one: more than a change of leaders (ten) or a restart of everything takes."""
+
+OWN_TAGS = 2  # 'periodic:NAME' and 'tick:TIME'
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """Make up for the last `most` of the missed ticks, in their order: `missed=Backfill(10)`."""
+
+    most: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no number of ticks."""
+        if type(self.most) is not int or not 1 <= self.most <= MOST_BACKFILL:
+            raise OptionError(f"Backfill({self.most!r}): expected a whole number from 1 to {MOST_BACKFILL:,}")
+
+
+Missed = Literal["once", "skip"] | Backfill
+
+
+class PeriodicOptions(TypedDict, total=False):
+    """What `registry.periodic` takes besides name, schedule and args."""
+
+    missed: Missed
+    run_on_start: bool
+    queue: str | None
+    priority: int | None
+    max_attempts: int | None
+    tags: Tags
+
+
+class PeriodicJob:
+    """One definition, checked."""
+
+    def __init__(
+        self, name: str, schedule: Schedule, args: Any, kind: Kind[Any] | None, options: PeriodicOptions, place: str
+    ) -> None:
+        self.place = place  # where it is written, for messages
+        try:
+            self.name = check_name(name)
+            if not isinstance(schedule, Cron | Every):
+                raise OptionError(f"schedule {schedule!r}: expected Cron('0 9 * * *') or Every(30.0)")
+            if unknown := options.keys() - PeriodicOptions.__annotations__.keys():
+                known = ", ".join(PeriodicOptions.__annotations__)
+                raise OptionError(f"unknown option {', '.join(sorted(unknown))}; expected one of {known}")
+            self.schedule = schedule
+            self.kind = kind_of(args, kind)
+            self.args = self.kind.codec.encode(args, MAX_BYTES)
+            self._told = _in_order(args, self.args)
+            self.missed, self.backfill = _policy(options.get("missed", "once"))
+            self.run_on_start = _flag(options.get("run_on_start", False))
+            self._options = _job_options(options)
+            self.spec()
+        except FastqError as error:
+            raise RegistryError(f"{place}: periodic job {name!r}: {error}") from error
+
+    def spec(self) -> JobSpec:
+        """Return what its jobs are enqueued with: its own options before the kind's, these before the defaults."""
+        spec = spec_of(self.kind, self._options)
+        if spec.tags and spec.tags.count("\x1f") >= MAX_TAGS - OWN_TAGS:
+            raise OptionError(f"tags: expected {MAX_TAGS - OWN_TAGS} at most, for {OWN_TAGS} are added")
+        return spec
+
+    @property
+    def hash(self) -> str:
+        """Return a short digest of the whole definition."""
+        when = (str(self.schedule), self.schedule.tz, self.missed, self.backfill, self.run_on_start)
+        return hashlib.sha256(msgspec.json.encode((*when, *self.spec()[:5])) + self._told).hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        """Show name and schedule."""
+        return f"PeriodicJob({self.name!r}, {self.schedule}, {self.kind.name})"
+
+
+def due_ticks(
+    schedule: Schedule, policy: tuple[str, int], pending: datetime, now: datetime, *, first: bool = False
+) -> list[datetime]:
+    """Return which ticks to enqueue now, given the first that is pending and a policy for those that are late.
+
+    `first` says that the pending one is no tick of the schedule, but the run at the start of a definition: never skipped.
+    """
+    missed, most = policy
+    ticks = latest(schedule, pending, now, most if missed == "backfill" else 1)
+    if first and ticks[:1] != [pending]:
+        ticks = [pending, *ticks][-max(most, 1) :]
+    if missed == "skip" and not first:
+        ticks = [tick for tick in ticks if (now - tick).total_seconds() <= SKIP_GRACE]
+    return ticks
+
+
+def check_name(name: object) -> str:
+    """Return the name, or raise OptionError with the rule."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise OptionError(f"name {name!r}: expected 1 to 127 of letters, digits, '_', '.', ':' and '-', none of '.:-' first")
+    return name
+
+
+def _in_order(args: Any, encoded: bytes) -> bytes:
+    """Write args so that two programs write the same: a set has another order in each."""
+    try:
+        return msgspec.json.encode(args, order="deterministic")
+    except Exception:  # noqa: BLE001 - a type that is not msgspec's: it writes itself
+        return encoded
+
+
+def _policy(missed: object) -> tuple[str, int]:
+    if isinstance(missed, Backfill):
+        return "backfill", missed.most
+    if missed not in ("once", "skip"):
+        raise OptionError(f"missed {missed!r}: expected 'once', 'skip' or Backfill(10)")
+    return str(missed), 0
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(f"run_on_start {value!r}: expected True or False")
+    return value
+
+
+def _job_options(options: Mapping[str, Any]) -> Options:
+    return Options(
+        queue=options.get("queue"),
+        priority=options.get("priority"),
+        max_attempts=options.get("max_attempts"),
+        tags=options.get("tags", ()),
+    )

@@ -1,0 +1,166 @@
+"""Find what is wrong with a worker when it is registered, not when its first job comes.
+
+Called by `Registry` (worker.py), at import, in one thread. Each check raises a RegistryError that names the class and says
+what to write. It knows the class `Worker` only as it is given it: worker.py imports this module.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from fastq.args.options import check_max_attempts, check_priority, check_queue
+from fastq.errors import FastqError, RegistryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastq.args.kinds import Kind
+    from fastq.jobs.worker import Worker
+
+ATTRIBUTES, METHODS = ("queue", "priority", "max_attempts", "timeout", "archive"), ("retry_delay",)
+"""What a worker may state, and may write besides `work`, which is missed where it is misspelt."""
+
+FOREIGN = {
+    **dict.fromkeys(("retries", "max_retries", "max_tries", "retry"), "max_attempts"),
+    **dict.fromkeys(("time_limit", "soft_time_limit"), "timeout"),
+}
+"""What other queues call them: who comes from there and writes one of these means ours."""
+
+OF_THE_ARGS = {
+    "tags": "tags are the args' own: class YourArgs(Args, kind=..., tags=[...]), or enqueue(..., tags=[...]).",
+    "delay": "a delay is an enqueue's own: enqueue(..., delay=60).",
+}
+"""What is an option elsewhere."""
+
+CLASS_LINE = {
+    "kind": "name it in the args' class, or for args of others in the class line: class X(Worker[...], kind=...)",
+    "is_async": "write async def work",
+}
+"""Where to say what a worker's attribute says in vain."""
+
+ALIKE = 0.8
+"""How alike a name and a slip of it are: `timout`, `time_out`, `attempts`; `queue_url` and `timer` are not."""
+
+
+def check_worker(worker: Worker[Any], base: type[Worker[Any]]) -> None:
+    """Refuse a worker whose jobs would fail, or that says what nobody heeds; `base` is the class `Worker`."""
+    _check_work(worker, base)
+    _check_retry_delay(worker)
+    _check_attributes(type(worker), base)
+
+
+def _check_work(worker: Worker[Any], base: type[Worker[Any]]) -> None:
+    """Refuse a `work` that could not be called, or whose body would not run when it is."""
+    cls = type(worker)
+    if cls.work is base.work or not callable(worker.work):
+        raise RegistryError(f"{place(cls)} has no work method; write: def work(self, job: Job[...]) -> None")
+    _check_call(worker, "work", "a job and nothing else", "def work(self, job: Job[...])", None)
+    if inspect.isgeneratorfunction(worker.work) or inspect.isasyncgenfunction(worker.work):
+        raise RegistryError(f"{place(cls)}.work has a yield in it, so calling it would run nothing; return instead")
+
+
+def _check_retry_delay(worker: Worker[Any]) -> None:
+    """Refuse a `retry_delay` that would give no number: what it is asked about comes only when a job has failed."""
+    cls, wanted = type(worker), "def retry_delay(self, attempt: int, error: BaseException) -> float"
+    given: Any = worker.retry_delay
+    if not callable(given) or inspect.iscoroutinefunction(given):
+        got = "an async def" if callable(given) else repr(given)
+        raise RegistryError(f"{place(cls)}.retry_delay: expected a method, got {got}; write: {wanted}")
+    _check_call(worker, "retry_delay", "an attempt and an error", wanted, 1, None)
+
+
+def _check_call(worker: Worker[Any], name: str, what: str, wanted: str, *given: object) -> None:
+    """Refuse a method that cannot be called with what it is given."""
+    signature = inspect.signature(getattr(worker, name))
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise RegistryError(
+            f"{place(type(worker))}.{name} is called with {what}, but takes {signature} ({error}); write: {wanted}"
+        ) from error
+
+
+def _check_attributes(cls: type[Worker[Any]], base: type[Worker[Any]]) -> None:
+    """Refuse an attribute that is an option but for a slip: it would have no effect, and no type checker sees it."""
+    for name in ("kind", "is_async"):
+        if inspect.getattr_static(cls, name, None) is not inspect.getattr_static(base, name, None):
+            raise RegistryError(f"{place(cls)}.{name}: registering sets it; {CLASS_LINE[name]}")
+    for name in [name for name in dir(cls) if not name.startswith("_") and not hasattr(base, name)]:
+        value = inspect.getattr_static(cls, name)
+        known = ATTRIBUTES if isinstance(value, int | float | str | None) else METHODS if inspect.isfunction(value) else ()
+        near = difflib.get_close_matches(name, known, n=1, cutoff=ALIKE)
+        meant = near[0] if near else FOREIGN.get(name)
+        hint = f"did you mean {meant}?" if meant else OF_THE_ARGS.get(name)
+        if hint:
+            raise RegistryError(
+                f"{place(cls)}.{name}: a worker has no such option; {hint} One of your own begins with '_', "
+                "or has a name less like it"
+            )
+
+
+def unknown_argument(name: str) -> str:
+    """Say what is wrong with an argument of a worker's class line, which takes `kind` alone."""
+    near = difflib.get_close_matches(name, ATTRIBUTES, n=1, cutoff=ALIKE)
+    meant = near[0] if near else FOREIGN.get(name)
+    hint = (
+        OF_THE_ARGS.get(name)
+        or f"an option is an attribute: write {meant or name} = ... in the class; there are {', '.join(ATTRIBUTES)}"
+    )
+    return f"its class line takes kind=... and no {name}; {hint}"
+
+
+def check_singleton(name: str, function: object) -> None:
+    """Refuse what could not be called with a handle, or whose body would not run when it is."""
+    if not (inspect.isfunction(function) or inspect.ismethod(function)):
+        raise RegistryError(f"singleton '{name}': expected a function, got {function!r}")
+    signature = inspect.signature(function)
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise RegistryError(
+            f"singleton '{name}': {place(function)} is called with a Singleton and nothing else, but takes {signature} "
+            f"({error}); write: def {function.__name__}(singleton: Singleton) -> None"
+        ) from error
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise RegistryError(f"singleton '{name}': {place(function)} has a yield in it, so calling it would run nothing")
+
+
+def settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
+    """Check the worker's options and give the kind those that it leaves open."""
+    cls = type(worker)
+    timeout: Any = worker.timeout
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < timeout < float("inf")):
+        raise RegistryError(f"{place(cls)}.timeout: expected seconds above 0, or None for no limit; got {timeout!r}")
+    if not isinstance(worker.archive, bool):
+        raise RegistryError(f"{place(cls)}.archive: expected True or False, got {worker.archive!r}")
+    checks: dict[str, Callable[[Any], object]] = {
+        "queue": check_queue,
+        "priority": check_priority,
+        "max_attempts": check_max_attempts,
+    }
+    given = {name: getattr(worker, name) for name in checks if getattr(worker, name) is not None}
+    for name, value in given.items():
+        try:
+            checks[name](value)
+        except FastqError as error:
+            raise RegistryError(f"{place(cls)}: {error}") from error
+        stated = getattr(kind, name)
+        if stated not in (None, value):
+            raise RegistryError(
+                f"kind '{kind.name}': {name} is {stated!r} in {kind.place} and {value!r} in {place(cls)}; state it in one of them"
+            )
+    for name, value in given.items():
+        setattr(kind, name, value)
+
+
+def place(of: Any) -> str:
+    """Say where something is written."""
+    return f"{of.__module__}.{of.__qualname__}"
+
+
+def name_of(of: Any) -> str:
+    """Return the name of a type as it is written."""
+    return str(getattr(of, "__qualname__", of))

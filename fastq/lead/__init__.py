@@ -1,0 +1,1 @@
+"""What a leader does while it leads: which leases it stands for, and which chores belong to each."""

@@ -1,0 +1,1 @@
+"""The chores, one to a file. Each is data and a few statements; the term runs them."""

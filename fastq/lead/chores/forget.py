@@ -1,0 +1,83 @@
+"""Forget: delete rows that say nothing any more, of queues and leases that nobody uses, and old items of the guard `once`.
+
+A chore of the schema's leader. A queue's row says whether it is paused; a row that says nothing goes after a day, if there is
+no job in the queue and no living process works it. A paused queue stays paused for ever: only people resume it.
+
+A lease's row stays when it is released, for its term; those of users, singletons and domains go when nobody has held them for a
+week, so that a name made for one occasion does not stay for ever. Terms grow all the same, by the clock.
+
+Items that singletons and others noted as done (fastq.once) are kept for FASTQ_ONCE_DAYS. There is no index by their age,
+which would cost each note; a walk through the table, a window at a time, finds the old ones.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastq.lead.term.chore import Site
+
+UNUSED = 86_400.0
+"""Seconds that a queue's row stays after it was made: a guess; it costs nothing."""
+
+BATCH = 100
+"""Queues forgotten by one statement; for each it asks whether there are jobs."""
+
+WINDOW = 5_000
+"""Rows of the guard that one statement looks at: some 10 ms."""
+
+INTERVAL = 3_600.0
+"""Seconds between looks and walks: both are for what matters after days."""
+
+UNHELD = 7 * 86_400.0
+"""Seconds that a lease has been nobody's until its row goes: a guess. It is also by how much the server's clock may be set back
+without a name getting a term that it has had."""
+
+LEASES = 500
+"""Leases that one statement looks at: some milliseconds, for which who wants one that is forgotten finds it locked."""
+
+NAP = 0.005
+"""Seconds between batches, for the others; a guess."""
+
+
+class Forget:
+    """The chore."""
+
+    name = "forget"
+
+    def __init__(self) -> None:
+        self._lease: str | None = None  # the last lease looked at; None: no walk through them is under way
+        self._item: tuple[str, str] | None = None  # the last item looked at; the same
+        self._again = 0.0  # monotonic time of the next look
+
+    def start(self, site: Site) -> None:
+        """Need nothing."""
+
+    def run(self, site: Site) -> float:
+        """Forget queues by the batch, then look at leases and at items by the window."""
+        if self._lease is not None:
+            return self._look_at_leases(site, self._lease)
+        if self._item is not None:
+            return self._look_at_items(site, self._item)
+        (gone,) = site.write("queue_forget", UNUSED, BATCH)
+        site.changed += gone
+        if gone < BATCH:
+            self._lease = ""
+            self._again = time.monotonic() + INTERVAL
+        return NAP
+
+    def _look_at_leases(self, site: Site, after: str) -> float:
+        last, looked, gone = site.write("lease_forget", after, LEASES, UNHELD)
+        site.changed += gone
+        self._lease, self._item = (last, None) if looked == LEASES else (None, ("", ""))
+        return NAP
+
+    def _look_at_items(self, site: Site, after: tuple[str, str]) -> float:
+        name, item, looked, gone = site.write("once_forget", *after, WINDOW, site.config.once_days)
+        site.changed += gone
+        self._item = (name, item) if looked == WINDOW else None
+        return NAP if self._item else max(self._again - time.monotonic(), NAP)
+
+    def end(self, site: Site, reason: str) -> None:
+        """Leave the rest to the next leader."""

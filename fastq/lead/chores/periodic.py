@@ -1,0 +1,189 @@
+"""Enqueue the ticks of periodic jobs: what is due by the database's clock, by each definition's policy for late ones.
+
+Runs in the term of a domain's leader, for the schedules of its queues. All that it needs is in the database: it ticks for
+definitions that its own program does not know, and for none that no living process declares.
+
+Invariants:
+- A tick and its job are one statement, and a tick is unique: two leaders at once enqueue it once.
+- A schedule whose tick cannot be enqueued keeps it, with the reason on record, and does not hold up the others.
+
+It finds the schedule that spoils a batch by itself, not by batch.py: there are few, each is told by name with the reason in its
+row, and it is tried again after seconds.
+
+It deliberately knows nothing that another leader would not: what it keeps on `self` is when to try again what failed, how much to
+do at once, and what it has told already.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from fastq.errors import OptionError
+from fastq.events import emit
+from fastq.jobs.periodic import due_ticks
+from fastq.jobs.schedule import schedule_of
+from fastq.postgres import db, hints, sqlstate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from fastq.lead.term.chore import Site
+
+BATCH = 100
+"""Schedules in one statement at most: each is a tick in the mean, and all of them are due at midnight."""
+
+TICKS = 2_000
+"""Ticks in one statement, about: what one schedule may make up for twice over."""
+
+BLOCKED = 0.1
+"""Seconds until schedules are tried again that somebody has locked."""
+
+LOOK = 2.0
+"""Seconds at most between looks while there are periodic jobs: a process that declares one does not announce itself."""
+
+IDLE = 30.0
+"""Seconds at most between looks while there are none; the first one is announced, to who listens."""
+
+AGAIN = 10.0
+"""Seconds until a schedule whose tick could not be enqueued is tried again: a guess; somebody has to repair it."""
+
+KEPT = 7 * 86_400.0
+"""Seconds that the rows of ticks are kept, to look at: the default of the archive, which has their jobs."""
+
+PRUNED, PRUNE_INTERVAL = 2_000, 600.0
+"""Rows of ticks to delete at once for each schedule, and seconds between: six times what one that ticks each second leaves."""
+
+COMPARE_INTERVAL = 10.0
+"""Seconds between looks for definitions that differ: two beats, since that is how they become known. And for a clock set back."""
+
+
+class Scheduled(NamedTuple):
+    """A schedule that is due or lacks a next tick: the columns of periodic_due.sql behind its first three."""
+
+    name: str
+    schedule: str
+    tz: str
+    missed: str
+    backfill: int
+    hash: str
+    next_tick: datetime | None
+    first: bool  # the pending tick is the run at its start
+
+
+class Due(NamedTuple):
+    """What to enqueue for a schedule, and when its next tick is."""
+
+    name: str
+    hash: str
+    ticks: Sequence[datetime]
+    next: datetime
+    late: bool  # ticks were missed, or made up for
+
+
+class Periodic:
+    """The chore; its statements are periodic_*.sql."""
+
+    name = "periodic"
+
+    def __init__(self) -> None:
+        self._batch = BATCH
+        self._aside: dict[str, float] = {}  # names of what failed, and when (monotonic) to try them again
+        self._differing: dict[str, list[str]] = {}
+        self._compare_at = self._prune_at = 0.0  # monotonic
+
+    def start(self, site: Site) -> None:
+        """Nothing has to be there."""
+
+    def end(self, site: Site, reason: str) -> None:
+        """Nothing is left behind."""
+
+    def run(self, site: Site) -> float:
+        """Enqueue what is due, a batch of schedules; return when the next tick is."""
+        now = time.monotonic()
+        self._aside = {name: at for name, at in self._aside.items() if at > now}
+        rows = site.connection.run("periodic_due", site.queues, self._batch, list(self._aside))
+        clock, wait, known = rows[0][:3]
+        found: list[Due] = []
+        for row in rows if rows[0][3] is not None else []:
+            due = self._due(site, clock, Scheduled._make(row[3:]))
+            found += [due] if due is not None else []
+            if sum(len(each.ticks) for each in found) >= TICKS:
+                break
+        if found:
+            # There may be more, and the next one may have come due; what is locked by somebody is left for a moment.
+            return 0.0 if self._enqueue(site, found) else BLOCKED
+        self._look_around(site, now, known)
+        limit = LOOK if known or site.config.poll_only else IDLE
+        return min(limit, wait if wait is not None else limit, *(at - now for at in self._aside.values()))
+
+    def _due(self, site: Site, clock: datetime, row: Scheduled) -> Due | None:
+        """Compute the ticks of a schedule; None if it cannot be read here: a zone that this host does not know."""
+        try:
+            when, policy, ticks = schedule_of(row.schedule, row.tz), (row.missed, row.backfill), []
+            if row.next_tick is not None:
+                ticks = due_ticks(when, policy, row.next_tick, clock, first=row.first)
+            after = when.next_after(clock)
+        except OptionError as error:
+            self._set_aside(site, row.name, row.hash, str(error))
+            return None
+        return Due(row.name, row.hash, ticks, after, row.next_tick is not None and ticks != [row.next_tick])
+
+    def _enqueue(self, site: Site, due: Sequence[Due]) -> bool:
+        """Write a batch; what fails is halved until the schedule that fails is alone. Tell whether anything came of it."""
+        ticks = [(each.name, tick) for each in due for tick in each.ticks]
+        try:
+            columns = (
+                [each.name for each in due],
+                [each.hash for each in due],
+                [each.next for each in due],
+                [name for name, _ in ticks],
+                [tick for _, tick in ticks],
+            )
+            jobs, moved, _ = hints.sending(site.connection, lambda channel: site.write("periodic_enqueue", *columns, channel))
+        except db.Error as error:
+            if not (sqlstate.row_refused(error) or sqlstate.too_slow(error)):
+                raise  # a full disk, a server that only reads: no schedule's fault
+            return self._failed(site, due, error)
+        self._batch = min(BATCH, self._batch * 2)
+        site.changed += jobs
+        for each in due:
+            if each.late and each.name in moved:
+                emit("periodic.missed", level=logging.WARNING, name=each.name, enqueued=len(each.ticks))
+        return bool(moved)
+
+    def _failed(self, site: Site, due: Sequence[Due], error: db.Error) -> bool:
+        if sqlstate.too_slow(error):
+            self._batch = max(1, len(due) // 2)
+            if len(due) > 1:
+                return False  # fewer at once, with the next run
+        if len(due) == 1:
+            self._set_aside(site, due[0].name, due[0].hash, db.first_line(error))
+            return True
+        half = len(due) // 2
+        done = self._enqueue(site, due[:half])
+        return self._enqueue(site, due[half:]) or done
+
+    def _set_aside(self, site: Site, name: str, hash_: str, reason: str) -> None:
+        """Leave a schedule alone for a while; its tick stays pending."""
+        self._aside[name] = time.monotonic() + AGAIN
+        emit("periodic.failed", level=logging.ERROR, name=name, error=reason, again=AGAIN)
+        site.write("periodic_failed", name, hash_, reason)
+
+    def _look_around(self, site: Site, now: float, known: int) -> None:
+        """Do what can wait: tell of definitions that differ, follow a clock that was set back, delete old ticks."""
+        if known and now >= self._compare_at:
+            self._compare_at = now + COMPARE_INTERVAL
+            differing = {name: sorted(hashes) for name, hashes in site.connection.run("periodic_differs", site.queues)}
+            for name, hashes in differing.items():
+                if self._differing.get(name) != hashes:
+                    emit("periodic.differs", level=logging.WARNING, name=name, hashes=hashes)
+            self._differing = differing
+            if rewound := site.write("periodic_rewind", site.queues)[0]:
+                emit("periodic.rewound", level=logging.WARNING, names=sorted(rewound))
+        if known and now >= self._prune_at:
+            pruned = site.write("periodic_prune", site.queues, KEPT, PRUNED)[0]
+            site.changed += pruned
+            self._prune_at = now + (PRUNE_INTERVAL if pruned < PRUNED else 1.0)

@@ -1,0 +1,220 @@
+"""Rescue: give back the jobs of processes that are gone with their host or supervisor.
+
+A chore of a domain's leader; it needs no code of the jobs' workers. (A process that dies alone is its supervisor's business.)
+It looks when the next process row would expire, and every third of FASTQ_PROCESS_TTL at least, so a host's jobs are back
+within the ttl and a second. If one has expired it walks through the jobs that are available or running, a window at a time,
+and gives back those whose process is gone. It walks now and then in any case: for jobs of processes that nobody knows. A new
+leader does not begin with that: the backlog may be long.
+
+Silence means nothing while nobody can be heard: after an outage, or a jump of the server's clock, every row has expired and
+every process lives. So nobody counts as gone before the database has been seen to answer for a beat (`Answers`), which each
+term finds out for itself; in ordinary operation that has long been so when a row expires.
+
+What becomes of a job: the attempt counts, and the last one ends it as discarded, with the reason among its errors. Which of
+the jobs had started is not known any more. A job with max_attempts = 1 might have, so it is not run again: whoever allows one
+attempt asks for at most one, and `fastq jobs retry` gives another. A job whose cancellation was asked for ends as cancelled.
+
+Invariants:
+- Each job is looked at again when it is changed: same claim, same attempt, still running, its process still without a sign of
+  life.
+- Only queues of the domain, and those that a process of the domain worked: the one that has expired may have been the last.
+- A walk is for the processes that the look before it found expired; who expires meanwhile waits for the next look.
+- The rows of expired processes stay, so that other domains see them too; `processes` deletes them later.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from fastq.events import emit, tell_ended
+from fastq.jobs.outcome import error_json
+from fastq.lead.term.batch import Batch, Size
+from fastq.postgres import db, hints, sqlstate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastq.config import Config
+    from fastq.lead.term.chore import Site
+
+BATCH = 1_000
+"""Jobs given back by one statement: each is a delete and an insert, or an update with a new error; some 40 ms."""
+
+WINDOW = 20_000
+"""Jobs looked at by one statement: some 30 ms; a backlog of a million takes fifty."""
+
+SMALLEST_WINDOW = 100
+"""Below that it is not the window that takes long."""
+
+ALL = 60.0
+"""Seconds until all running jobs are looked at though no process has expired: for those of processes that nobody knows.
+A guess: it is for what hardly happens, and the look reads every job that is available or running."""
+
+AGAIN = 2.0
+"""Seconds until the next look when some jobs were locked or just set aside: who was completing them has done so then."""
+
+MARGIN = 0.05
+"""Seconds after the moment at which a process expires: a beat that was on its way has arrived."""
+
+SLACK = 0.5
+"""Seconds beyond a beat until each living process has beaten after an outage: a supervisor that lost its session tries again
+each 0.2 s, and who was not disturbed (the clock jumped) beats when it is its time, and a little."""
+
+STEPS = 5
+"""Looks into which that time is cut. Each counts for one part of it at most, so that an outage in between does not count."""
+
+NAP = 0.005
+"""Seconds between batches and windows, for the others; a guess."""
+
+BEGIN = ("", 0, 0)
+"""The place before the first job."""
+
+GONE = "the process that had it is gone: its host no longer gives a sign of life; whether the job had started is not known"
+
+
+class Answers:
+    """For how long the database has been seen to answer, without a break in which a living process could have expired."""
+
+    def __init__(self, heard: float) -> None:
+        self.heard = heard  # seconds
+        self.why = "the term has just begun"  # it is not longer
+        self._at: float | None = None  # the server's clock at the last answer
+        self._server = 0.0  # when it was started
+
+    def take(self, at: float, server: float, mute: bool, config: Config) -> None:
+        """Count an answer; begin anew if there was a break. By the server's clock: it is what rows expire by."""
+        gap = 0.0 if self._at is None else max(0.0, at - self._at)
+        why, step = "", enough(config) / STEPS
+        if self._at is not None and server != self._server:
+            why = "the server has started anew, or is another one"
+        elif gap > config.process_ttl / 2:  # with a beat before and a retry after it that may be a time to live
+            why = f"by its clock the server did not answer for {gap:.1f} s"
+        elif mute:
+            why = "this supervisor's own beats do not arrive"
+        if why:
+            self.heard, self.why = -step if mute else 0.0, why  # mute: it still is, until the next look at most
+        else:
+            self.heard += min(gap, step)
+        self._at, self._server = at, server
+
+
+def enough(config: Config) -> float:
+    """Return for how many seconds the database must have answered: each living process has beaten by then."""
+    return config.beat_interval + SLACK
+
+
+class Rescue:
+    """The chore."""
+
+    name = "rescue"
+
+    def __init__(self, all_in: float = ALL, heard: float = 0.0) -> None:
+        """Take the seconds until the first walk that nobody's end has caused, and for which the database is known to answer."""
+        self._answers = Answers(heard)
+        self._told = False  # that it waits
+        self._ask_at = 0.0  # monotonic time
+        self._batch = Batch(self.name, BATCH)
+        self._window = Size(self.name, WINDOW, SMALLEST_WINDOW)
+        self._place: tuple[str, int, int] | None = None  # where the walk is; None: none is under way
+        self._stranded: Sequence[tuple[Any, ...]] = ()  # read and not written yet: id, claim, attempt
+        self._expired: frozenset[int] = frozenset()  # processes, when the walk began
+        self._done: frozenset[int] = frozenset()  # expired processes that a whole walk has dealt with
+        self._all_at = time.monotonic() + all_in  # of the next walk whatever has expired
+        self._found = self._again = self._ended = 0  # of the present walk
+
+    def start(self, site: Site) -> None:
+        """Need nothing."""
+
+    def run(self, site: Site) -> float:
+        """Look at the processes, or at one window of jobs, or give back one batch."""
+        if self._place is None and not self._stranded:
+            return self._look(site)
+        if time.monotonic() >= self._ask_at:
+            self._ask(site)  # a long walk is no break
+        if not self._stranded:
+            self._walk(site)
+        if self._stranded:
+            self._rescue(site)
+        if self._place is None and not self._stranded:
+            self._finish()
+        return NAP
+
+    def end(self, site: Site, reason: str) -> None:
+        """Leave the rest to the next leader."""
+
+    def _ask(self, site: Site) -> tuple[frozenset[int], float | None]:
+        """Ask for the expired processes and the seconds until the next one expires; take in that there was an answer."""
+        config = site.config
+        answer = site.connection.run_one("process_expired", site.fence.holder, config.process_ttl)
+        expired, next_in, at, server, mute = answer
+        self._answers.take(at, server, mute, config)
+        self._ask_at = time.monotonic() + config.process_ttl / 3
+        return frozenset(expired), next_in
+
+    def _look(self, site: Site) -> float:
+        """Begin a walk if a process is newly gone; return when to look again."""
+        self._expired, next_in = self._ask(site)
+        self._done &= self._expired  # one that came back may go again
+        missing = enough(site.config) - self._answers.heard
+        if missing > 0:
+            self._tell(missing)
+            return min(missing, enough(site.config) / STEPS)
+        self._told = False
+        if self._expired - self._done or time.monotonic() >= self._all_at:
+            self._place, self._found, self._again, self._ended = BEGIN, 0, 0, 0
+            return NAP
+        often = min(site.config.process_ttl / 3, self._all_at - time.monotonic())
+        return often if next_in is None else min(max(next_in, 0.0) + MARGIN, often)
+
+    def _tell(self, seconds: float) -> None:
+        """Say once that processes have expired and why that is not believed yet."""
+        if (silent := self._expired - self._done) and not self._told:
+            self._told = True
+            emit("rescue.waits", processes=len(silent), seconds=round(seconds, 1), why=self._answers.why)
+
+    def _walk(self, site: Site) -> None:
+        """Read what is stranded in the next window."""
+        window, domain = self._window.now, site.config.leader_domain
+        try:
+            ids, claims, attempts, looked, *place = site.connection.run_one(
+                "job_stranded",
+                site.queues,
+                domain,
+                *(self._place or BEGIN),
+                window,
+                site.config.process_ttl,
+                list(self._expired),
+            )
+        except db.Error as error:
+            if not sqlstate.too_slow(error) or window <= SMALLEST_WINDOW:
+                raise
+            self._window.shrink(window, error)
+            return
+        self._window.succeeded(window)
+        aside = set(self._batch.aside())
+        self._stranded = [row for row in zip(ids, claims, attempts, strict=True) if row[0] not in aside]
+        self._found += len(self._stranded)
+        self._place = (place[0], place[1], place[2]) if looked == window else None
+
+    def _rescue(self, site: Site) -> None:
+        def put(rows: Sequence[tuple[Any, ...]]) -> None:
+            ids, claims, attempts = (list(column) for column in zip(*rows, strict=True))
+            what = (site.queues, site.config.leader_domain, ids, claims, attempts)
+            again, ended, _, fates = hints.sending(
+                site.connection, lambda channel: site.write("job_rescue", *what, channel, error_json(GONE))
+            )
+            self._again += again
+            self._ended += ended
+            site.changed += again + ended
+            tell_ended(fates)
+
+        self._stranded = self._batch.write(self._stranded, put)
+
+    def _finish(self) -> None:
+        """Tell what the walk brought, and when the next one is due."""
+        self._done = self._expired
+        self._all_at = time.monotonic() + (ALL if self._again + self._ended == self._found else AGAIN)
+        if self._again or self._ended:
+            emit("jobs.rescued", level=logging.WARNING, processes=len(self._expired), again=self._again, ended=self._ended)

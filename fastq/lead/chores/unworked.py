@@ -1,0 +1,67 @@
+"""Unworked: report queues whose jobs no living process works, and kinds that wait because no process of their queue knows them.
+
+A chore of the schema's leader, who is there whatever the queues and domains are. It deliberately changes nothing: people do.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from fastq.events import emit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fastq.lead.term.chore import Site
+
+INTERVAL = 30.0
+"""Seconds between looks. Twice FASTQ_PROCESS_TTL: what is seen twice is no restart."""
+
+TOLD_EVERY = 600.0
+"""Seconds until the same is told again while it lasts: a guess at how often a person wants to read it."""
+
+COUNT = 1_000
+"""Where counting jobs stops: how many more there are changes nothing about what is to be done."""
+
+KINDS = 1_000
+"""Kinds that one look reads: more than an app has."""
+
+
+class Unworked:
+    """The chore: tells when it has seen something twice, and again now and then while it lasts."""
+
+    name = "unworked"
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], float] = {}  # by queue and kind ("": all): monotonic time from which on to tell of it
+
+    def start(self, site: Site) -> None:
+        """Need nothing."""
+
+    def run(self, site: Site) -> float:
+        """Look."""
+        queues = {queue: counts for queue, *counts in site.connection.run("queue_unworked", COUNT)}
+        rows = site.connection.run("kind_waiting", COUNT, KINDS)
+        kinds = {(queue, kind): jobs for queue, kind, jobs, known in rows if not known and queue not in queues}
+        for queue, kind in self._to_tell([*((queue, "") for queue in queues), *kinds]):
+            if kind:
+                emit("kind.unworked", level=logging.WARNING, queue=queue, kind=kind, jobs=kinds[queue, kind])
+            else:
+                available, waiting = queues[queue]
+                emit("queue.unworked", level=logging.WARNING, queue=queue, available=available, waiting=waiting)
+        return INTERVAL
+
+    def _to_tell(self, found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return what is to be told now, of what was found; forget what is over."""
+        now = time.monotonic()
+        before, self._seen = self._seen, {}
+        for key in found:
+            self._seen[key] = before.get(key, 0.0)
+        due = [key for key, at in self._seen.items() if key in before and at <= now]
+        self._seen.update(dict.fromkeys(due, now + TOLD_EVERY))
+        return due
+
+    def end(self, site: Site, reason: str) -> None:
+        """Keep nothing."""

@@ -1,0 +1,44 @@
+"""Write the definitions of periodic jobs to the database, where any leader finds them, and say which ones a process declares.
+
+Run by `fastq run` before its supervisor starts. A schedule ticks while some living process declares its name
+(`process.periodic`): taken out of the code it ends with the last process that has the old code, and a leader that does not
+know it holds it up no more than one that does.
+
+Invariant: a definition that is in the database as it is in the code is not touched, however often programs start; so neither its
+pause nor its pending tick depends on deployments. Programs that differ each write their own when they start: the last one holds,
+and the leader tells of the difference (`periodic.differs`). It deliberately removes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastq.events import emit
+from fastq.postgres import hints
+
+if TYPE_CHECKING:
+    from fastq.jobs.worker import Registry
+    from fastq.postgres.db import Connection
+
+
+def define(connection: Connection, registry: Registry) -> list[str]:
+    """Write what is new or has changed; return the names."""
+    if not registry.periodics:
+        return []
+    now = connection.run_one("clock_after", 0.0)[0]
+    rows = []
+    for name, job in sorted(registry.periodics.items()):
+        kind, queue, priority, max_attempts, tags = job.spec()[:5]
+        when = (name, str(job.schedule), job.schedule.tz, job.missed, job.backfill, job.hash)
+        what = (kind, job.args.decode(), queue, priority, max_attempts, tags)
+        rows.append((*when, *what, job.schedule.next_after(now), job.run_on_start))
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    changed = hints.sending(connection, lambda channel: connection.run("periodic_define", *columns, channel))
+    for name, new, _ in changed:
+        emit("periodic.defined", name=name, schedule=str(registry.periodics[name].schedule), new=new)
+    return [name for name, _, _ in changed]
+
+
+def declared(registry: Registry) -> list[str]:
+    """Return each definition as NAME=HASH: what a process's row says of its app."""
+    return [f"{name}={job.hash}" for name, job in sorted(registry.periodics.items())]

@@ -1,0 +1,121 @@
+"""Lead where this supervisor is elected: which leases it stands for, and which chores belong to each.
+
+Made and stopped by the supervisor's main thread. The elector's thread calls when a term begins or ends; the work is done by the
+terms' own threads (term.py). Worker processes never lead.
+
+    leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
+    schema          one in the whole schema, whatever the domains are: partitions, processes, forget, domains, unled, unworked |
+                    reindex
+
+The bar separates tracks, each a thread and a connection, so that what takes long keeps neither due jobs nor a lost host waiting.
+
+Invariant: a term that has ended may still be finishing a statement while the next one works; they share nothing (`_terms` only
+keeps them in sight until their threads have ended). It deliberately does nothing by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastq.lead.chores.admit import Admit
+from fastq.lead.chores.forget import Forget
+from fastq.lead.chores.partitions import Partitions
+from fastq.lead.chores.periodic import Periodic
+from fastq.lead.chores.processes import Processes
+from fastq.lead.chores.promote import Promote
+from fastq.lead.chores.prune import Prune
+from fastq.lead.chores.reindex import Reindex
+from fastq.lead.chores.rescue import Rescue
+from fastq.lead.chores.unled import Unled
+from fastq.lead.chores.unworked import Unworked
+from fastq.lead.term.domains import DEFAULT, DomainQueues, Domains
+from fastq.lead.term.term import Term
+from fastq.leases.elector import Candidacy, Elector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from fastq.config import Config
+    from fastq.lead.term.chore import Chore
+    from fastq.leases.elector import Trust
+    from fastq.leases.lease import Fence
+    from fastq.postgres.db import Connection
+
+SCHEMA = "schema"
+"""The lease of the chores that concern all domains."""
+
+HINTS = {"@due": ("promote",), "@periodic": ("periodic",)}
+"""What a notification makes a leader do at once. No queue is called so: its name has no '@'."""
+
+
+def leader_of(domain: str) -> str:
+    """Return the name of a domain's lease."""
+    return f"leader:{domain}"
+
+
+class Maintainer:
+    """The leases of this supervisor and their terms. `hint` is called by the listener's thread."""
+
+    def __init__(self, config: Config, url: str) -> None:
+        self._config = config
+        self._url = url
+        self._terms: tuple[Term, ...] = ()  # replaced as a whole by the elector's thread
+        queues = None if config.leader_domain == DEFAULT else sorted(config.concurrency)
+        self._elector = Elector(
+            config,
+            url,
+            [
+                Candidacy(leader_of(config.leader_domain), self._leads(domain_chores), self._end, queues),
+                Candidacy(SCHEMA, self._leads(schema_chores), self._end),
+            ],
+        )
+
+    def start(self) -> None:
+        """Stand for the leases, unless this supervisor is to leave that to others."""
+        if self._config.lead:
+            self._elector.start()
+
+    def hint(self, hint: str) -> None:
+        """Take in a notification that concerns leaders; an empty one says that any may have been missed."""
+        if hint.startswith("@lease "):
+            self._elector.hint(hint.removeprefix("@lease "))
+        for chore in [chore for known, chores in HINTS.items() if hint in ("", known) for chore in chores]:
+            for term in self._terms:
+                term.wake(chore)
+
+    def stop(self) -> None:
+        """End the terms and release the leases."""
+        self._elector.stop()
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether everything has ended."""
+        return self._elector.ended and all(term.ended for term in self._terms)
+
+    def watched(self) -> Iterable[Connection]:
+        """Give the connections, for the watchdog; the elector's statements have deadlines of their own."""
+        return [connection for term in self._terms for connection in term.watched()]
+
+    def _leads(self, make_chores: Callable[[Config], Sequence[Sequence[Chore]]]) -> Callable[[Fence, Trust], None]:
+        def begin(fence: Fence, trust: Trust) -> None:
+            term = Term(self._config, self._url, fence, trust, lambda: make_chores(self._config), self._elector.resign)
+            self._terms = (*(old for old in self._terms if not old.ended), term)
+            term.start()
+
+        return begin
+
+    def _end(self, fence: Fence, reason: str) -> None:
+        for term in self._terms:
+            if term.fence == fence:
+                term.end(reason)
+
+
+def domain_chores(config: Config) -> Sequence[Sequence[Chore]]:
+    """Make the chores of a domain's leader."""
+    named: list[Chore] = [] if config.leader_domain == DEFAULT else [DomainQueues()]
+    return [[*named, Promote(), Periodic(), Admit()], [*named, Rescue()], [*named, Prune()]]
+
+
+def schema_chores(_: Config) -> Sequence[Sequence[Chore]]:
+    """Make the chores that one supervisor of the whole schema does."""
+    return [[Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked()], [Reindex()]]

@@ -1,0 +1,64 @@
+"""What a chore is, and what it is given: a piece of maintenance that a leader does again and again, a batch at a time.
+
+Runs in a thread of a term (term.py), in the leader's supervisor. A chore is made anew for each start of a term, so it may keep
+what it knows on `self`; nothing of it outlives the term.
+
+Invariants:
+- Whatever a chore writes goes through `Site.write`, which puts the term's fence before the parameters; a statement that comes
+  too late does nothing, is counted, and ends the term.
+- `run` does one bounded batch and returns; between two batches the others of the same thread get their turn.
+- Done twice, or by two leaders at once, a chore does no harm: its statements re-check what they change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fastq.errors import LeaseLost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastq.config import Config
+    from fastq.leases.lease import Fence
+    from fastq.postgres.db import Connection
+
+
+class Chore(Protocol):
+    """A chore; `name` is what `fastq leader` shows."""
+
+    name: str
+
+    def start(self, site: Site) -> None:
+        """Do what must succeed once before the term begins its work; what it raises is tried again, from the beginning."""
+
+    def run(self, site: Site) -> float:
+        """Do one batch; return in how many seconds to come again."""
+        ...
+
+    def end(self, site: Site, reason: str) -> None:
+        """Clean up: the term ends by 'stop' (of the program), 'resign' or 'lost' (somebody else may lead already)."""
+
+
+class Site:
+    """Where a chore works: a connection of its thread, the fence of its term, and what its domain maintains."""
+
+    def __init__(self, connection: Connection, fence: Fence, config: Config, url: str, ending: Callable[[float], bool]) -> None:
+        self.connection = connection
+        self.fence = fence
+        self.config = config
+        self.url = url
+        self.queues: list[str] | None = None  # what the domain maintains; None: every queue
+        self.changed = 0  # rows that the chore changed in this run; it adds to it, the term takes it away
+        self._ending = ending
+
+    def write(self, name: str, *params: object) -> tuple[Any, ...]:
+        """Run a fenced statement: its parameters begin with the fence, its one row with 1 while the term holds, else 0."""
+        held, *row = self.connection.run_one(name, *self.fence, *params)
+        if not held:
+            raise LeaseLost(f"term {self.fence.term} of '{self.fence.name}' is over: {name} did nothing")
+        return tuple(row)
+
+    def nap(self, seconds: float) -> bool:
+        """Rest between batches; True when the term ends meanwhile."""
+        return self._ending(seconds)

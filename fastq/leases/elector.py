@@ -1,0 +1,302 @@
+"""Stand for leases, hold them, and say when a term begins and when it ends: one thread, one connection, several leases.
+
+Runs in the supervisor for its leader leases, and in a worker process for its singletons. What is done during a term is not its
+business: `begin` and `end` of a candidacy are called in its thread, in order, none left out, and return at once; so does `leave`.
+
+    following   somebody else holds the lease, or nobody yet: try when it runs out (the answer tells when), or upon a hint
+    holding     renew after RENEW_AT of the ttl, all leases in one statement, sooner upon a hint
+    resting     resigned: leave the lease to others for a while, then follow
+
+Invariants:
+- A term ends at the latest when its trust does, whatever the database, the network or the connection do: every statement has
+  a deadline before that, and an answer that fails to come is an answer.
+- It ends with 'lost' when somebody else may hold the lease, with 'resign' or 'stop' before it is released. It never goes on after
+  its trust was over: an answer that came later releases the lease, for the threads of the term may have stopped.
+- A request to resign counts if it names the present term (a row); a notification only makes it look.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from typing import TYPE_CHECKING
+
+from fastq.errors import DatabaseUnavailable
+from fastq.events import Seldom, emit
+from fastq.leases import lease
+from fastq.leases.lease import Fence, Watch, boottime
+from fastq.postgres import db
+from fastq.postgres.connecting import Opener
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fastq.config import Config
+    from fastq.postgres.db import Connection
+
+REST = 2.0
+"""Seconds that who has resigned leaves the lease to others: twice the poll of those that hear no notification."""
+
+PAUSE = 0.1
+"""Seconds between attempts to reach the database, growing to a second: a restarted server is found soon."""
+
+LONGEST_PAUSE = 1.0
+
+ASKED = "it was asked to (fastq leader resign)"
+"""Why a lease is given up whose row asks for it."""
+
+HINT_REST = 0.05
+"""Seconds between looks that hints cause: whoever may send notifications can cause twenty statements a second, not more. They
+come after a random part of it, so that fifty candidates do not come at one moment."""
+
+
+class Trust:
+    """Until when a holder may act; written by the elector's thread, read by the threads of the term."""
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+
+    def holds(self) -> bool:
+        """Tell whether the holder may still act."""
+        return boottime() < self.until
+
+    def left(self) -> float:
+        """Return the seconds that are left of it."""
+        return max(0.0, self.until - boottime())
+
+
+class Candidacy:
+    """One lease that is stood for, and what to call when its term begins and ends. Its state belongs to the elector's thread."""
+
+    def __init__(
+        self,
+        name: str,
+        begin: Callable[[Fence, Trust], None],
+        end: Callable[[Fence, str], None],
+        queues: Sequence[str] | None = None,
+        leave: Callable[[Fence], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.queues = queues
+        self.begin = begin
+        self.end = end
+        self.leave = leave  # somebody asks for the lease: come to an end and then call `resign`. None: it is given up at once
+        self.fence: Fence | None = None
+        self.trust = Trust(0.0)
+        self.due = 0.0  # boottime of the next try or renewal
+        self.looked_at = 0.0  # boottime of the last one
+        self.rests_until = 0.0  # boottime
+        self.rest = REST  # seconds that the lease is left to others after resigning; set by whoever resigns, before
+        self.watch = Watch()
+
+
+class Elector:
+    """The elector's thread. `hint`, `resign` and `stop` may be called by any thread."""
+
+    def __init__(self, config: Config, url: str, candidacies: Sequence[Candidacy], role: str = "elector") -> None:
+        self._config = config
+        self._ttl = config.lease_ttl
+        self._candidacies = list(candidacies)
+        self._connection: Connection | None = None
+        self._opener = Opener(config, url, role)
+        self._connect_at = 0.0
+        self._pause = PAUSE
+        self._seldom = Seldom()
+        self._wakeup = threading.Event()
+        self._stopping = False
+        self._hinted: set[str] = set()  # names to look at; added to by others, emptied by the thread, under the lock
+        self._unwanted: dict[Fence, str] = {}  # terms that cannot do their work, and why; the same
+        self._releasing: list[tuple[Fence, int]] = []  # leases to release, with the number of attempts; the thread's own
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=f"fastq {role}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def hint(self, name: str) -> None:
+        """Look at a lease now: it was released, or its holder was asked to resign."""
+        with self._lock:
+            self._hinted.add(name)
+        self._wakeup.set()
+
+    def resign(self, fence: Fence, why: str) -> None:
+        """Give a lease up, if it is still held in this term; `why` goes into the log."""
+        with self._lock:
+            self._unwanted[fence] = why
+        self._wakeup.set()
+
+    def stop(self) -> None:
+        """End the terms, release the leases and end."""
+        self._stopping = True
+        self._wakeup.set()
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether it has ended."""
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._take_hints()
+            self._end_distrusted()
+            try:
+                if boottime() >= self._connect_at:
+                    self._release()
+                    self._elect()
+            except (db.Error, DatabaseUnavailable) as error:
+                self._rest_after(error)
+            except Exception as error:  # noqa: BLE001 - no more threads, or a bug: rather no holder than one that does nothing
+                self._releasing += [(self._lose(candidacy), 0) for candidacy in self._held()]
+                self._rest_after(error)
+            self._wait()
+        self._release_all()
+        self._drop()
+
+    def _rest_after(self, error: Exception) -> None:
+        if self._seldom.lets(text := f"{type(error).__name__}: {db.first_line(error)}"):
+            emit("elector.waits", level=logging.WARNING, error=text)
+        self._drop()
+        self._connect_at = boottime() + self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    def _wait(self) -> None:
+        """Sleep until a lease is due, a trust is over, or somebody calls."""
+        work = [candidacy.due for candidacy in self._candidacies] + [0.0] * bool(self._releasing)
+        moments = [max(min(work), self._connect_at), *(held.trust.until for held in self._held())]
+        if not self._stopping and self._wakeup.wait(max(0.0, min(moments) - boottime())):
+            self._wakeup.clear()
+
+    def _held(self) -> list[Candidacy]:
+        return [candidacy for candidacy in self._candidacies if candidacy.fence is not None]
+
+    def _take_hints(self) -> None:
+        with self._lock:
+            hinted, unwanted = self._hinted, self._unwanted
+            self._hinted, self._unwanted = set(), {}
+        now = boottime()
+        for candidacy in self._candidacies:
+            if candidacy.name in hinted and now >= candidacy.rests_until and candidacy.due > now + HINT_REST:
+                soon = now + HINT_REST * random.uniform(0.0, 1.0)  # noqa: S311 - no secret
+                candidacy.due = min(candidacy.due, max(soon, candidacy.looked_at + HINT_REST))
+            why = unwanted.get(candidacy.fence) if candidacy.fence else None
+            if why and candidacy.trust.holds():  # else it is lost, and who lost it need not rest
+                self._resign(candidacy, why)
+
+    def _end_distrusted(self) -> None:
+        for candidacy in self._held():
+            if not candidacy.trust.holds():
+                self._lose(candidacy)
+
+    def _elect(self) -> None:
+        """Renew what is held and due, try for what is not."""
+        now = boottime()
+        if any(now >= held.due for held in self._held()):
+            self._renew()
+            self._release()
+        for candidacy in self._candidacies:
+            if candidacy.fence is None and boottime() >= candidacy.due:
+                self._try(candidacy)
+
+    def _renew(self) -> None:
+        """Renew everything that is held in one statement, due or not."""
+        held, sent = self._held(), boottime()
+        for candidacy in held:  # if this fails it is tried again soon, on another connection
+            candidacy.due, candidacy.looked_at = sent + PAUSE, sent
+        fences = [candidacy.fence for candidacy in held if candidacy.fence is not None]
+        until = sent + lease.patience(self._within(self._ttl))
+        connection = self._session(until - sent)
+        answer = lease.renew(connection, fences, self._ttl, self._within(max(0.01, until - boottime())))
+        self._pause = PAUSE
+        for candidacy in held:
+            if candidacy.name not in answer:
+                self._lose(candidacy)
+                continue
+            if not candidacy.trust.holds():
+                self._releasing.append((self._lose(candidacy), 0))
+                continue
+            candidacy.trust.until = lease.trust_of(sent, self._ttl)
+            candidacy.due = sent + self._ttl * lease.RENEW_AT
+            if not answer[candidacy.name]:
+                continue
+            if candidacy.leave is not None and candidacy.fence is not None:
+                candidacy.leave(candidacy.fence)
+            else:
+                self._resign(candidacy, ASKED)
+
+    def _try(self, candidacy: Candidacy) -> None:
+        connection, name, holder = self._session(db.CONNECT_TIMEOUT), candidacy.name, lease.identity()
+        candidacy.looked_at = sent = boottime()
+        timeout = self._within(self._ttl * lease.RENEW_AT)
+        answer = lease.acquire(connection, name, holder, self._ttl, candidacy.queues, candidacy.watch.stale(), timeout)
+        self._pause = PAUSE
+        if answer.term is None:
+            wait = candidacy.watch.note(answer)
+            candidacy.due = boottime() + (min(wait, self._config.poll_interval) if self._config.poll_only else wait)
+            return
+        candidacy.fence = Fence(candidacy.name, holder, answer.term)
+        candidacy.trust = Trust(lease.trust_of(sent, self._ttl))
+        candidacy.due = sent + self._ttl * lease.RENEW_AT
+        candidacy.watch = Watch()
+        emit("lease.acquired", lease=candidacy.name, term=answer.term)
+        candidacy.begin(candidacy.fence, candidacy.trust)
+
+    def _lose(self, candidacy: Candidacy) -> Fence:
+        """End a term that may not be ours any more: the lease ran out, was taken, or nobody could tell in time."""
+        fence = self._end(candidacy, "lost")
+        emit("lease.lost", level=logging.WARNING, lease=fence.name, term=fence.term)
+        candidacy.due = boottime()
+        return fence
+
+    def _resign(self, candidacy: Candidacy, why: str) -> None:
+        """Give a lease up and leave it to others for a while."""
+        fence = self._end(candidacy, "resign")
+        emit("lease.resigned", lease=fence.name, term=fence.term, reason=why)
+        candidacy.due = candidacy.rests_until = boottime() + candidacy.rest
+        self._releasing.append((fence, 0))
+
+    def _release(self) -> None:
+        """Release what was given up. An attempt that fails is followed by another; in the end the lease runs out by itself."""
+        while self._releasing:
+            fence, attempt = self._releasing.pop(0)
+            if attempt + 1 < len(lease.RELEASE_TIMEOUTS):
+                self._releasing.insert(0, (fence, attempt + 1))  # until it has succeeded
+            until = boottime() + self._within(lease.RELEASE_TIMEOUTS[attempt])
+            connection = self._session(until - boottime())
+            if lease.release(connection, fence, max(0.01, until - boottime())):
+                emit("lease.released", lease=fence.name, term=fence.term)
+            self._releasing = [waiting for waiting in self._releasing if waiting[0] != fence]
+
+    def _end(self, candidacy: Candidacy, reason: str) -> Fence:
+        fence, candidacy.fence = candidacy.fence, None
+        assert fence is not None, "only what is held can end"
+        if reason == "lost":
+            candidacy.trust.until = 0.0  # before anybody acts upon the news
+        candidacy.end(fence, reason)
+        candidacy.trust.until = 0.0  # else not before: who saw it would think that the term was lost
+        return fence
+
+    def _release_all(self) -> None:
+        """Release everything, in as many attempts as that may take."""
+        self._releasing += [(self._end(candidacy, "stop"), 0) for candidacy in self._held()]
+        while self._releasing:
+            try:
+                self._release()
+            except (db.Error, DatabaseUnavailable) as error:
+                emit("lease.not_released", level=logging.WARNING, error=db.first_line(error))
+                self._drop()
+
+    def _within(self, seconds: float) -> float:
+        """Return how long to wait for an answer at most: not beyond the trust in any term that is under way."""
+        return max(0.01, min([seconds, *(held.trust.left() for held in self._held())]))
+
+    def _session(self, seconds: float) -> Connection:
+        if self._connection is None:
+            self._connection = self._opener.open(self._within(seconds))
+        return self._connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

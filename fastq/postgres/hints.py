@@ -1,0 +1,93 @@
+"""Send hints with statements, so that no hint decides over the statement that it rides on.
+
+Postgres keeps the notifications of all its databases in one queue. A session that listens and stays in a transaction keeps all
+that came since, and any role that may connect can fill the queue so. While it is full, no transaction commits that notifies. Each
+statement of ours has a transaction to itself: when that is refused, nothing has happened, and the statement is run once more
+without a hint. Its session sends none for REST seconds then, after which the next statement tries again. So while there is room a
+hint costs nothing more, and while there is none one statement each REST seconds is run twice. Whoever waits for a hint looks by
+itself, too (FASTQ_POLL_INTERVAL, a beat, a ttl).
+
+Used by the thread that owns the session; the clients, whose sessions come from a pool, keep that rest in wake_limiter.py. With
+FASTQ_POLL_ONLY nobody listens, and no hint is sent.
+
+It deliberately does not look at the queue before it is full: that would be a statement for each statement.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fastq.events import Seldom, emit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fastq.postgres.db import Connection
+
+T = TypeVar("T")
+
+REST = 5.0
+"""Seconds without hints after one was refused: how often Postgres itself warns that the queue fills. A statement more in that
+time is lost among thousands, and when there is room again no hint is missing for longer."""
+
+ROOM = 0.5
+"""How full the queue may be for hints to be sent again at once; beyond that Postgres warns."""
+
+PROGRAM_LIMIT, ASYNC = "54000", "async.c"
+"""How Postgres says that the queue is full: with the code for all limits of the program, such as that of a jsonb, which is a
+row's fault, but from the source file of NOTIFY. The message itself may be translated."""
+
+ADVICE = "end the session that listens in that transaction: select pg_terminate_backend(PID)"
+UNKNOWN = "a role with pg_read_all_stats sees in pg_stat_activity who it is"
+
+_seldom = Seldom()  # of the process
+_lock = Lock()  # guards it: any thread may meet the full queue
+
+
+def refused(error: BaseException) -> bool:
+    """Tell whether a transaction was refused since the queue of notifications is full, whichever library tells it."""
+    cause: Any = error
+    while cause is not None:
+        code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+        source = getattr(getattr(cause, "diag", None), "source_file", None) or getattr(cause, "server_source_filename", None)
+        if code == PROGRAM_LIMIT and source == ASYNC:
+            return True
+        cause = getattr(cause, "orig", None) or cause.__cause__  # SQLAlchemy and Django wrap what their driver raises
+    return False
+
+
+def sending(connection: Connection, run: Callable[[str | None], T]) -> T:
+    """Run a statement, a transaction of its own, with the channel of its hints; or with None where they are not to be sent."""
+    if time.monotonic() < connection.no_hints_until:
+        return run(None)
+    try:
+        return run(connection.schema)
+    except Exception as error:
+        if not refused(error):
+            raise
+        connection.no_hints_until = time.monotonic() + REST
+        answer = run(None)
+        full = error
+    try:
+        used, by = connection.run_one("hint_queue")
+    except Exception as error:  # noqa: BLE001 - it was done for its effect and for the log; what it means for the session shows next
+        used, by = 1.0, [f"unknown: {error}"]
+    if tell(full, used, by):
+        connection.no_hints_until = 0.0
+    return answer
+
+
+def tell(error: BaseException, used: float, by: Sequence[str]) -> bool:
+    """Tell that the queue was full, and who may keep it so; return whether there is room again since it was asked."""
+    with _lock:
+        lets = _seldom.lets("full")
+    if lets:
+        text = (str(error).strip() or type(error).__name__).splitlines()[0]
+        advice = ADVICE if by else UNKNOWN
+        emit(
+            "hints.refused", level=logging.WARNING, error=text, used=used, rest=REST, held_by="; ".join(by) or None, advice=advice
+        )
+    return used < ROOM

@@ -1,0 +1,353 @@
+"""Lend out the clients' own connections, and make the cursors that read what our statements answer on anybody's.
+
+Runs in the enqueuing process, in its threads or its event loop. What db.py is to fastq's processes this is to the applications
+that enqueue: some connections instead of one session, the role's own settings but for DateStyle and statement_timeout, and no
+watchdog: whoever waits for an answer looks at the time himself.
+
+A connection is made by the caller who needs it, when none rests; no thread of ours waits in the background. So whatever is wrong
+is told in the server's own words, and after a restart of Postgres the first enqueue goes through as soon as the server takes
+connections. What is lost is not mended but made anew, and with it go the connections that rest, which mostly share its fate.
+
+Invariant: a connection is lent in autocommit mode and idle, so nothing of ours is open between two calls; one on which anything
+has failed is closed. No call waits for ever: not for a free connection (WAIT), not for a new one, not for an answer (`seconds`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import select
+import threading
+import time
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Generic, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow, tuple_row
+
+from fastq.errors import DatabaseUnavailable
+from fastq.postgres import moments
+from fastq.postgres.db import (
+    CONNECT_TIMEOUT,
+    ENCODING,
+    ISO_DATES,
+    SERVER_FIRST,
+    first_line,
+    refused_encoding,
+    writes_odd_dates,
+)
+from fastq.postgres.urls import check_url
+
+Failed = (psycopg.Error, DatabaseUnavailable)
+
+MAX_SIZE = 8
+"""Connections per process: an enqueue takes about a millisecond, so these carry some thousands a second."""
+
+WAIT = 10.0
+"""Seconds to wait for one of them, or for the server to take a new one again; as long as for a connection elsewhere."""
+
+RETRY = 0.1
+"""Seconds between two attempts to connect while the server is away: a restart takes about a second. A guess; not measured."""
+
+RESTED = 30.0
+"""Seconds of rest after which a connection is asked whether it still is one: firewalls forget those that say nothing, the
+strictest after some minutes, and tell neither side. A question costs one round trip."""
+
+CHECK = 2.0
+"""Seconds that it has to answer: far more than a round trip, and short enough for the caller who waits meanwhile."""
+
+
+class Unanswered(psycopg.OperationalError):
+    """The server has not answered in time."""
+
+
+class TimedConnection(psycopg.Connection[TupleRow]):
+    """A connection that waits for no answer longer than `seconds`."""
+
+    seconds = math.inf
+    since = 0.0  # the monotonic time at which it was given back
+
+    def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
+        """Wait for an answer."""
+        return super().wait(_within(self.seconds, gen), *args, **kwargs)
+
+
+class TimedAsyncConnection(psycopg.AsyncConnection[TupleRow]):
+    """The same for an event loop."""
+
+    seconds = math.inf
+    since = 0.0
+
+    async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
+        """Wait for an answer."""
+        return await super().wait(_within(self.seconds, gen), *args, **kwargs)
+
+
+C = TypeVar("C", TimedConnection, TimedAsyncConnection)
+
+
+def _within(seconds: float, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Go through the driver's steps of one wait; it comes back without anything ready some times a second, to look around."""
+    end = time.monotonic() + seconds
+    try:
+        wanted = next(waiting)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > end:
+                raise Unanswered(
+                    f"the database has not answered for {seconds:g} s (FASTQ_STATEMENT_TIMEOUT), so the connection was closed; "
+                    "whether it did what it was asked is not known"
+                )
+            wanted = waiting.send(ready)
+    except StopIteration as done:
+        return done.value
+
+
+class _Stock(Generic[C]):
+    """What both pools know; the threads of a process share it, and each change of it is one step."""
+
+    def __init__(self, url: str, *, prepare: bool, seconds: float) -> None:
+        check_url(url)
+        self.url = url
+        self.prepare = prepare
+        self.seconds = seconds
+        self.closed = False
+        self.reached = False  # there was a connection once, so the settings are right: what fails now may pass
+        self.failure: psycopg.Error | None = None  # why there is no connection now
+        self._resting: list[C] = []  # who has rested least comes last, and goes first
+
+    def settings(self, end: float) -> dict[str, Any]:
+        """Return what a connection is made with, that is of use until `end`."""
+        left = math.ceil(end - time.monotonic())
+        return {
+            "autocommit": True,
+            "client_encoding": ENCODING,
+            "application_name": "fastq client",
+            "connect_timeout": min(CONNECT_TIMEOUT, max(2, left)),  # libpq takes 2 for less
+            "prepare_threshold": 0 if self.prepare else None,
+        }
+
+    def first_words(self, connection: C) -> str:
+        """Return the statements that a new connection begins with, or raise what is wrong with the database."""
+        if refusal := refused_encoding(connection.info):
+            raise refusal
+        words = [ISO_DATES] if writes_odd_dates(connection.info) else []
+        if self.prepare:  # else others share the session; there the caller alone looks at the time
+            words.append(f"set statement_timeout to {_milliseconds(self.seconds)}")
+        return "; ".join(words)
+
+    def ready(self, connection: C) -> C:
+        """Take a new connection into use."""
+        moments.read_all(connection)
+        connection.seconds = self.seconds
+        self.reached, self.failure = True, None
+        return connection
+
+    def failed(self, error: psycopg.Error, end: float) -> float | None:
+        """Note that no connection could be made; return how long to wait for another attempt, None if there is to be none."""
+        self.failure = error
+        return RETRY if self.reached and time.monotonic() + RETRY < end else None
+
+    def resting(self) -> C | None:
+        """Take a connection that rests."""
+        try:
+            return self._resting.pop()
+        except IndexError:
+            return None
+
+    def doubtful(self, connection: C) -> bool:
+        """Tell whether a connection is to be asked before it is used: it rested for long, or the server has said something."""
+        return time.monotonic() - connection.since > RESTED or _has_something_to_read(connection.fileno())
+
+    def keep(self, connection: C) -> bool:
+        """Let a connection rest; False if it is to be closed."""
+        if self.closed or connection.info.transaction_status != TransactionStatus.IDLE:
+            return False
+        connection.since = time.monotonic()
+        self._resting.append(connection)
+        return True
+
+    def others_of(self, connection: C, error: BaseException | None = None) -> list[C]:
+        """Return the connections to close with one on which something has failed: all that rest, if it was lost."""
+        if error is None or connection.broken or isinstance(error, Unanswered):
+            return self.all_resting()
+        return []
+
+    def all_resting(self) -> list[C]:
+        """Take all connections that rest."""
+        taken: list[C] = []
+        while (connection := self.resting()) is not None:
+            taken.append(connection)
+        return taken
+
+    def exhausted(self) -> DatabaseUnavailable:
+        """Say why there was no connection to be had."""
+        if self.failure is not None:
+            return DatabaseUnavailable(f"no connection within {WAIT:g} s: {first_line(self.failure)}")
+        return DatabaseUnavailable(f"no connection within {WAIT:g} s: all {MAX_SIZE} of this client are in use")
+
+
+class Pool(_Stock[TimedConnection]):
+    """The connections of one process, for its threads."""
+
+    def __init__(self, url: str, *, prepare: bool, seconds: float) -> None:
+        super().__init__(url, prepare=prepare, seconds=seconds)
+        self._room = threading.Semaphore(MAX_SIZE)
+
+    @contextmanager
+    def connection(self, *, patient: bool = True) -> Iterator[TimedConnection]:
+        """Lend a connection; without patience only if one can be had now, for what is not worth the wait."""
+        end = time.monotonic() + WAIT if patient else 0.0
+        if not self._room.acquire(timeout=WAIT):
+            raise self.exhausted()
+        try:
+            connection = self._rested() or self._made(end)
+            try:
+                yield connection
+            except BaseException as error:
+                self._close(connection, *self.others_of(connection, error))
+                raise
+            if not self.keep(connection):
+                connection.close()
+        finally:
+            self._room.release()
+
+    def close(self) -> None:
+        """Close what rests; what is in use is closed when it is given back."""
+        self.closed = True
+        self._close(*self.all_resting())
+
+    def _rested(self) -> TimedConnection | None:
+        connection = self.resting()
+        if connection is None or not self.doubtful(connection):
+            return connection
+        try:
+            connection.seconds = min(CHECK, self.seconds)
+            connection.execute("", prepare=False)
+        except psycopg.Error:
+            self._close(connection, *self.others_of(connection))
+            return None
+        connection.seconds = self.seconds
+        return connection
+
+    def _made(self, end: float) -> TimedConnection:
+        while True:
+            try:
+                connection = TimedConnection.connect(self.url, **self.settings(end))
+            except psycopg.OperationalError as error:
+                pause = self.failed(error, end)
+                if pause is None:
+                    raise
+                time.sleep(pause)
+                continue
+            try:
+                if words := self.first_words(connection):
+                    connection.execute(words.encode(), prepare=False)
+            except BaseException:
+                connection.close()
+                raise
+            return self.ready(connection)
+
+    def _close(self, *connections: TimedConnection) -> None:
+        for connection in connections:
+            connection.close()
+
+
+class AsyncPool(_Stock[TimedAsyncConnection]):
+    """The connections of one event loop."""
+
+    def __init__(self, url: str, *, prepare: bool, seconds: float) -> None:
+        super().__init__(url, prepare=prepare, seconds=seconds)
+        self._room = asyncio.Semaphore(MAX_SIZE)
+
+    @asynccontextmanager
+    async def connection(self, *, patient: bool = True) -> AsyncIterator[TimedAsyncConnection]:
+        """Lend a connection; without patience only if one can be had now, for what is not worth the wait."""
+        end = time.monotonic() + WAIT if patient else 0.0
+        try:
+            async with asyncio.timeout(WAIT):
+                await self._room.acquire()
+        except TimeoutError:
+            raise self.exhausted() from None
+        try:
+            connection = await self._rested() or await self._made(end)
+            try:
+                yield connection
+            except BaseException as error:
+                await self._close(connection, *self.others_of(connection, error))
+                raise
+            if not self.keep(connection):
+                await connection.close()
+        finally:
+            self._room.release()
+
+    async def close(self) -> None:
+        """Close what rests; what is in use is closed when it is given back."""
+        self.closed = True
+        await self._close(*self.all_resting())
+
+    async def _rested(self) -> TimedAsyncConnection | None:
+        connection = self.resting()
+        if connection is None or not self.doubtful(connection):
+            return connection
+        try:
+            connection.seconds = min(CHECK, self.seconds)
+            await connection.execute("", prepare=False)
+        except BaseException as error:
+            await self._close(connection, *self.others_of(connection))
+            if isinstance(error, psycopg.Error):
+                return None
+            raise
+        connection.seconds = self.seconds
+        return connection
+
+    async def _made(self, end: float) -> TimedAsyncConnection:
+        while True:
+            try:
+                connection = await TimedAsyncConnection.connect(self.url, **self.settings(end))
+            except psycopg.OperationalError as error:
+                pause = self.failed(error, end)
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+                continue
+            try:
+                if words := self.first_words(connection):
+                    await connection.execute(words.encode(), prepare=False)
+            except BaseException:
+                await connection.close()
+                raise
+            return self.ready(connection)
+
+    async def _close(self, *connections: TimedAsyncConnection) -> None:
+        for connection in connections:
+            await connection.close()
+
+
+def copy_limits(seconds: float) -> bytes:
+    """Return what a transaction with a COPY begins with: it may last as long as jobs come, for each step of it is timed here."""
+    return f"set local statement_timeout to 0; set local lock_timeout to {_milliseconds(seconds)}".encode()
+
+
+def _milliseconds(seconds: float) -> int:
+    """Return how long the server may take, so that it ends a statement before the caller gives the connection up."""
+    return max(1, int(seconds * SERVER_FIRST * 1000))
+
+
+def cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[TupleRow]:
+    """Make a cursor that takes $1 and answers with tuples, whatever its connection was told to make."""
+    return psycopg.RawCursor(connection, row_factory=tuple_row)
+
+
+def async_cursor(connection: psycopg.AsyncConnection[Any]) -> psycopg.AsyncCursor[TupleRow]:
+    """Make an asynchronous cursor of the same sort."""
+    return psycopg.AsyncRawCursor(connection, row_factory=tuple_row)
+
+
+def _has_something_to_read(descriptor: int) -> bool:
+    """Tell whether the server has closed an idle connection, or sent something: a microsecond instead of a round trip."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,1 @@
+"""The tables: bring them to the version that this program knows, and keep the archive's partitions."""

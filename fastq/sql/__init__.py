@@ -1,0 +1,1 @@
+"""The statements, one to a file, and how they are put into a schema; migrations/ makes that schema. No connection here."""

@@ -1,0 +1,43 @@
+"""The statements of fastq/sql by name: read once, put into a schema, and qualified for sessions that are not pinned.
+
+Used by every process, in whatever thread has a statement to run. The schema's name is replaced here: the files say `fastq.`,
+which is what a user of psql sees in them too.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+
+from fastq.sql.qualified import qualified as _qualified
+
+
+@functools.cache
+def statement(name: str, schema: str = "fastq") -> str:
+    """Return the text of sql/NAME.sql with the schema's own name in it and the header taken off."""
+    return in_schema(_body(name), schema)
+
+
+@functools.cache
+def qualified(name: str, schema: str = "fastq") -> str:
+    """Return the same statement for a session whose search path is somebody else's: it names the schema of all that it uses."""
+    return in_schema(_qualified(_body(name)), schema)
+
+
+@functools.cache
+def _body(name: str) -> str:
+    text = resources.files("fastq").joinpath("sql", f"{name}.sql").read_text()
+    return "\n".join(line for line in text.splitlines() if not line.startswith("--")).strip()
+
+
+def read_statements() -> None:
+    """Read all statements now: later there may be no descriptor left for it, or others in their place, by an update."""
+    for file in resources.files("fastq").joinpath("sql").iterdir():
+        if file.name.endswith(".sql"):
+            _body(file.name.removesuffix(".sql"))
+
+
+def in_schema(text: str, schema: str) -> str:
+    """Put another schema's name where the text says `fastq.`; the name has been checked by `Config`."""
+    return text if schema == "fastq" else re.sub(r"\bfastq\.", f'"{schema}".', text)

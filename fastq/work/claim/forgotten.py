@@ -1,0 +1,261 @@
+"""Find what the table says this process runs and the process does not hold, and end that attempt: nobody else ever would.
+
+A row stays `running` with nobody running it when the database has forgotten a completion (a failover to a standby that lagged,
+a restore, a crash where commits are not waited for), or when a completion was given up since the database refused it. The
+process lives, so no rescue comes for its jobs. Used by the producer's thread: serial with its claims, so none of its own is on
+its way, and what cannot be told of a claim that has no answer is settled by then (unanswered.py).
+
+    when     on each new connection of the producer or the completer, and every INTERVAL; after a long look, later
+    where    job_ready from the left, as far as this process has ever claimed: not through the backlog
+    what     a window of rows a statement; what the process was seen to hold before it was sent is left out
+    sure     what is left may be a job between two places (held.py), so it takes an exact account of what the process holds
+    then     the attempt has been executed, as far as anybody can know, so it counts as failed: the job goes to the completer as
+             such, which retries, splits and sets aside as ever. The claim is the fence: a row that somebody has changed stays
+
+It comes again for a job that cannot be ended either (a trigger of the user's), ever later. It deliberately does not ask why a
+row was forgotten, and does nothing at the end of a process: what is left then is its supervisor's or the leader's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fastq import board
+from fastq.events import emit
+from fastq.jobs.job import Job
+from fastq.jobs.outcome import Failed, error_json, failed
+from fastq.postgres import db, sqlstate
+from fastq.work.codec.claimed import integers
+from fastq.work.shared.held import Account
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fastq.board import Board
+    from fastq.postgres.db import Connection
+    from fastq.work.shared.feed import Feed
+    from fastq.work.shared.held import Held
+
+INTERVAL = 4.0
+"""Seconds between looks while nothing calls for one: after a restore that cut no connection no job is stuck for longer than that
+and a moment. An idle process sends a statement for each queue so often."""
+
+REST = 200
+"""A look is followed by this many times its own length without one: half a hundredth of the producer's time at most, also
+where a forgotten transaction keeps dead rows alive and makes each walk long. What it waited for a lock does not count: a restore
+locks the table for a while, and fills it then."""
+
+REST_BETWEEN = 4
+"""The same after one window of several: in between jobs are claimed as ever."""
+
+SLOW_REST = 60.0
+"""Seconds until the next look after one that the server has ended: it was slow, or the table was locked. A guess."""
+
+LONGEST_REST = 600.0
+"""Seconds between looks, however long they take. A guess: ten minutes are better than never."""
+
+WINDOW, SMALLEST_WINDOW = 5_000, 100
+"""Rows that are looked at in one statement, some 5 ms, for which claims wait. Halved where the server says it takes too long."""
+
+SOON, PATIENCE = 0.005, 5.0
+"""Seconds between two looks of an account, and until one that does not come out is begun anew: threads that wait for the
+interpreter get it within milliseconds, unless a job of C code keeps it."""
+
+FULL_REST = 1.0
+"""Seconds until the next look when there was no room for all that was found: completions have made some by then. A guess."""
+
+FIRST_AGAIN, LAST_AGAIN = 10.0, 600.0
+"""Seconds until a job whose end was refused is ended once more, doubling. Guesses: each try is a few statements and log lines."""
+
+TOLD = (
+    "the database does not know what this attempt came to, though its process lives: the completion was refused (see "
+    "completion.refused in the log), or lost with a failover, a restore or a crash of the server"
+)
+
+_NUMBER = struct.Struct(">q")
+
+
+class Numbers(Protocol):
+    """What is needed of the process's seat."""
+
+    number: int
+
+
+class Surroundings(Protocol):
+    """What is needed of the process around it."""
+
+    feeds: list[Feed]
+    held: Held
+    board: Board
+
+    @property
+    def seat(self) -> Numbers:
+        """Give the process's number."""
+        ...
+
+
+@dataclass
+class Batch:
+    """What a job that was found in the table calls its batch: it tells of one row, and is never executed."""
+
+    kind: str
+    queue: str
+    claim: int
+    max_attempts: Sequence[int]
+    priorities: Sequence[int] = (1,)
+    worker: Any = None
+    work: Any = None
+
+    def created_at(self, row: int, /) -> datetime:  # noqa: ARG002 - JobBatch's signature
+        """Say nothing: nobody asks."""
+        return datetime.min.replace(tzinfo=UTC)
+
+    def tags(self, row: int, /) -> tuple[str, ...]:  # noqa: ARG002 - the same
+        """Say nothing either."""
+        return ()
+
+
+class Forgotten:
+    """The looks of one process, all by its producer's thread."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._held = around.held
+        self._feeds = around.feeds
+        self._me = (around.seat.number, os.getpid())
+        self._host = socket.gethostname().encode()
+        self._words = [around.board.cursor(feed.number) for feed in around.feeds]
+        self._reached = [
+            [0] * board.PRIORITIES for _ in around.feeds
+        ]  # by feed: how far our claims and the frontiers ever were, and claims beside them
+        self._window = WINDOW
+        self._at = 0.0  # monotonic: when the next window is due
+        self._took = 0.0  # seconds that the look under way has taken so far
+        self._feed = 0  # that it has come to
+        self._after = [0] * board.PRIORITIES  # and how far in that
+        self._suspects: list[int] = []  # ids of a window that were not seen to be held ...
+        self._queue = self._feeds[0]  # ... of this queue ...
+        self._account: Account | None = None  # ... until an account tells whether they are
+        self._account_at = self._account_by = 0.0  # monotonic: the next look of it, and its last
+        self._tried: dict[tuple[int, int], tuple[float, float]] = {}  # id, claim: the pause, and when it may be ended again
+        self._completers: Connection | None = None  # the connection that the completer was last seen to have
+
+    def soon(self) -> None:
+        """Have the next look come at once, and begin at the left: the database may be another one than it was."""
+        if self._account is not None:
+            self._account.close()
+        self._suspects, self._account = [], None
+        self._begin(0.0)
+
+    def reach(self, queue: int, seqs: Mapping[int, int]) -> None:
+        """Note the highest seqs, by priority, of jobs of a queue that were claimed where the frontier does not tell of them."""
+        reached = self._reached[queue]
+        for priority, seq in seqs.items():
+            reached[priority - 1] = max(reached[priority - 1], seq)
+
+    def wait(self, longest: float) -> float:
+        """Return the seconds until there is something to do, `longest` at most."""
+        at = self._account_at if self._suspects else self._at
+        return min(longest, max(0.0, at - time.monotonic()))
+
+    def look(self, connection: Connection, claimed: int, last: int, room: int) -> tuple[Feed, list[Job[Any]]] | None:
+        """Do what is due; return jobs to complete, as failed, `room` at most, and their queue.
+
+        `claimed` says how many jobs the process has claimed so far, those from here among them; `last` is its last claim.
+        """
+        for reached, words in zip(self._reached, self._words, strict=True):
+            reached[:] = map(max, reached, words[board.FRONTIER.start : board.FRONTIER.stop])
+        completers = self._held.completer.connection
+        if completers is not None and completers is not self._completers:
+            self._completers = completers
+            self.soon()
+        if self.wait(1.0):
+            return None
+        if not self._suspects:
+            self._walk(connection)
+        if not self._suspects or not self._is_sure(claimed, last):
+            return None
+        return self._queue, self._take(connection, room)
+
+    def _begin(self, rest: float) -> None:
+        self._feed, self._after, self._took = 0, [0] * board.PRIORITIES, 0.0
+        self._at = time.monotonic() + rest
+
+    def _walk(self, connection: Connection) -> None:
+        """Look at a window of rows, and note which of the jobs there this process was not seen to hold."""
+        began = time.monotonic()
+        self._queue, reached = self._feeds[self._feed], self._reached[self._feed]
+        seen = {job.id for job in self._held.jobs()}
+        own = time.monotonic() - began
+        number, pid, *places = map(_NUMBER.pack, (*self._me, *self._after, *reached, self._window))
+        try:
+            _, row = connection.run_blobs("job_of_process", [number, pid, self._host, self._queue.cursor.name.encode(), *places])
+        except db.Error as error:
+            if not sqlstate.too_slow(error):
+                raise
+            self._window = max(self._window // 2, SMALLEST_WINDOW)
+            self._begin(SLOW_REST)
+            return
+        ids, looked, priority, seq, micros = map(integers, row)
+        self._suspects = [id_ for id_ in ids if id_ not in seen]
+        took = own + micros[0] / 1e6
+        self._took += took
+        if looked[0] == self._window:
+            lane = priority[0] - 1
+            self._after = [*reached[:lane], seq[0], *self._after[lane + 1 :]]
+        else:
+            self._feed, self._after = self._feed + 1, [0] * board.PRIORITIES
+        if self._feed == len(self._feeds):
+            self._begin(min(max(INTERVAL, REST * self._took), LONGEST_REST))
+        else:
+            self._at = time.monotonic() + REST_BETWEEN * took
+
+    def _is_sure(self, claimed: int, last: int) -> bool:
+        """Go on with the account that tells which suspects are held; when it has come out, leave the others, and return True."""
+        now = time.monotonic()
+        if self._account is None:
+            self._account, self._account_by = Account(self._held, claimed, last), now + PATIENCE
+        here = self._account.whole()
+        if here is None:
+            self._account_at = now + SOON
+            if now > self._account_by:
+                self._account.close()
+                self._account = None
+            return False
+        self._suspects, self._account = [id_ for id_ in self._suspects if id_ not in here], None
+        return True
+
+    def _take(self, connection: Connection, room: int) -> list[Job[Any]]:
+        """Make failed jobs of what is forgotten, but for what has been ended in vain a moment ago."""
+        ids, self._suspects = self._suspects, []
+        if not ids:
+            return []
+        now = time.monotonic()
+        rows = [
+            row
+            for row in connection.run("job_forgotten", ids, self._me[0])
+            if self._tried.get((row[0], row[1]), (0.0, 0.0))[1] <= now
+        ]
+        if len(rows) > room:  # the rest when these are written
+            rows = rows[: max(room, 0)]
+            self._begin(FULL_REST)
+        self._tried = {job: tried for job, tried in self._tried.items() if now < tried[1] + LAST_AGAIN}
+        for id_, claim, *_ in rows:
+            pause = min(self._tried.get((id_, claim), (FIRST_AGAIN / 2, 0.0))[0] * 2, LAST_AGAIN)
+            self._tried[id_, claim] = (pause, now + pause)
+        if rows:
+            emit("jobs.forgotten", level=logging.WARNING, queue=self._queue.cursor.name, count=len(rows))
+        return [self._failed(row) for row in rows]
+
+    def _failed(self, row: tuple[Any, ...]) -> Job[Any]:
+        id_, claim, attempt, max_attempts, kind, cancel_requested = row
+        job: Job[Any] = Job(id_, attempt, None, 0, Batch(kind, self._queue.cursor.name, claim, (max_attempts,)))
+        # The statement that gives back ends what was to be cancelled, be it the last attempt or not.
+        job.outcome = Failed(error_json(TOLD), 0.0) if cancel_requested else failed(job, TOLD)
+        return job

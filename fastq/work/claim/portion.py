@@ -1,0 +1,87 @@
+"""How much the next claim of a queue may bring: by count, by bytes, and without the rows that cannot be claimed.
+
+The producer's own, one for each queue. A claim that fails is tried again with half the jobs, down to one, and the size is doubled
+again while claims that filled it go well. A single job that the database refuses to change (a trigger of the user's raises, its
+args are too large for an answer) is set aside for a while, so that the others behind it are claimed.
+
+Large args are bounded by the statement itself, which takes no more of them than the budget says (budget.py). The mean of the last
+claim only spares it looking at thousands of rows of which it can take a few.
+It deliberately talks to no database.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from fastq.events import emit
+from fastq.postgres import db, sqlstate
+from fastq.work.cursor.claims import Bound
+from fastq.work.shared.budget import share
+
+if TYPE_CHECKING:
+    from fastq.config import Config
+    from fastq.work.shared.budget import Budget
+
+ASIDE = 60.0
+"""Seconds until a job that was refused is tried again: the figure of the chores, for the same reason."""
+
+MAX_ASIDE = 1_000
+"""Jobs set aside at most: each row that a claim walks over is compared with all of them."""
+
+MAX_TOLD = 10
+"""Jobs aside up to which each is told of: beyond that it is hardly they, and the log shows enough."""
+
+
+class Portion:
+    """The size of one queue's claims."""
+
+    def __init__(self, config: Config) -> None:
+        self.most = config.batch  # jobs
+        self.mean_bytes = 0.0  # of the last claim's args, by job
+        self._batch = config.batch
+        self._bytes = share(config.prefetch_bytes)
+        self._aside: dict[int, float] = {}  # id -> monotonic time of the next try
+        self._suspect = 0  # the job that stood first when a claim of one was refused last
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether nothing has gone wrong lately."""
+        return self.most == self._batch
+
+    def limit(self, wanted: int) -> int:
+        """Return how many of the wanted jobs a claim may bring."""
+        if self.mean_bytes:
+            wanted = min(wanted, max(1, int(self._bytes / self.mean_bytes)))
+        return min(wanted, self.most)
+
+    def bound(self, budget: Budget) -> Bound:
+        """Return what the next claim is bounded by."""
+        if self._aside:
+            now = time.monotonic()
+            self._aside = {job: until for job, until in self._aside.items() if until > now}
+        return Bound(budget.next(), budget.counted_from, list(self._aside))
+
+    def brought(self, count: int, size: int) -> None:
+        """Note how many jobs a claim has brought, of so many bytes."""
+        self.mean_bytes = size / count
+        if 2 * count >= self.most:
+            self.most = min(2 * self.most, self._batch)
+
+    def failed(self, tried: int, queue: str, error: BaseException) -> None:
+        """Take half of what was tried next time."""
+        if self.whole and (sqlstate.row_refused(error) or sqlstate.too_slow(error)):  # a lost connection is told of elsewhere
+            emit("claim.shrunk", level=logging.WARNING, queue=queue, tried=tried, error=db.first_line(error))
+        self.most = max(1, min(tried, self.most) // 2)
+
+    def set_aside(self, job: int, kind: str, error: BaseException) -> bool:
+        """Set aside a job that stood first when a claim of one was refused, if it did so before; tell whether that was done."""
+        if job != self._suspect:
+            self._suspect = job  # another host may have held up the one that was first
+            return False
+        if len(self._aside) < MAX_ASIDE:
+            self._aside[job] = time.monotonic() + ASIDE
+        if len(self._aside) <= MAX_TOLD:
+            emit("claim.job_skipped", level=logging.ERROR, id=job, kind=kind, again=ASIDE, error=db.first_line(error))
+        return True

@@ -1,0 +1,343 @@
+"""Claim jobs in bulk for all executors of a process, decode them, hand them out: one thread per worker process.
+
+A round looks at each queue: is there room, and can a look at the database find something? Then it takes the queue's turn,
+claims, decodes and fills the inbox. Between rounds it sleeps on a pipe, into which write: the supervisor (a notification
+came), the executors (the inbox runs low, or ran dry while there was more to claim), the completer (a batch was written while
+the producer waited for room) and whoever stops the process. docs/adr/0014 has every sleep, and who ends it.
+
+How much to claim: enough for the executors that rest, and as much again as they will start within FASTQ_PREFETCH seconds
+at the pace of the last rounds. So slow jobs are not hoarded by one process while another idles, and fast ones come by
+the thousand. Two bounds: the board's ring must be able to hold every id, and the args must stay within their budget (budget.py).
+
+A claim whose answer was lost may have committed: its rows carry our claim and nobody has heard of them. On the next
+connection they are handed back first (unanswered.py).
+It deliberately has no fixed cooldown and never claims for a rate of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import time
+from array import array
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fastq import board
+from fastq.errors import DatabaseUnavailable
+from fastq.events import emit
+from fastq.jobs.outcome import WAITS, attempt_of, failed
+from fastq.postgres import db, sqlstate
+from fastq.work.claim.forgotten import Forgotten
+from fastq.work.claim.oddities import Oddities
+from fastq.work.claim.resting import Resting
+from fastq.work.claim.unanswered import Unanswered
+from fastq.work.claim.waiting import Waiting
+from fastq.work.codec.codec import decode
+from fastq.work.shared.budget import Budget
+from fastq.work.shared.pauses import FIRST_PAUSE, LONGEST_PAUSE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fastq.board import Board
+    from fastq.config import Config
+    from fastq.jobs.job import Job
+    from fastq.jobs.worker import Worker
+    from fastq.postgres.db import Connection
+    from fastq.work.codec.claimed import Claimed
+    from fastq.work.complete.completer import Completer
+    from fastq.work.execute.loop import Loop
+    from fastq.work.shared.away import Away
+    from fastq.work.shared.feed import Feed
+    from fastq.work.shared.held import Held
+    from fastq.work.shared.lane import Lane, Outbox
+
+
+class Numbers(Protocol):
+    """What a producer needs of its process's seat."""
+
+    number: int
+    wake_read: int
+    wake_write: int
+
+
+class Surroundings(Protocol):
+    """What a producer needs of the process around it."""
+
+    @property
+    def seat(self) -> Numbers:
+        """Give the process's number, and the pipe that wakes the producer."""
+        ...
+
+    config: Config
+    board: Board
+    desk: memoryview
+    feeds: list[Feed]
+    outbox: Outbox
+    loop: Loop | None
+    completer: Completer
+    held: Held
+    away: Away
+
+
+class Producer:
+    """The producer's thread."""
+
+    def __init__(self, around: Surroundings, workers: Mapping[str, Worker[Any]], connect: Callable[[], Connection]) -> None:
+        self.connection: Connection | None = None  # read by the watchdog
+        self.stopping = False  # written by the main thread
+        self.thread = threading.Thread(target=self._run, name="fastq producer", daemon=True)
+        self._around = around
+        self._config = around.config
+        self._wake_read, self._wake_write = around.seat.wake_read, around.seat.wake_write
+        os.set_blocking(self._wake_write, False)
+        os.set_blocking(self._wake_read, False)
+        self._poller = select.poll()
+        self._poller.register(self._wake_read, select.POLLIN)
+        self._workers = workers
+        self._desk = around.desk
+        self._feeds = around.feeds
+        words = around.board.cursor
+        self._waiting = [Waiting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
+        self._resting = [Resting(words(feed.number), feed.cursor.name, workers) for feed in around.feeds]
+        self._outbox = around.outbox
+        self._loop = around.loop
+        self._connect = connect
+        self._unanswered = Unanswered(around.desk, around.config, [feed.cursor.name for feed in around.feeds])
+        self._away = around.away
+        self._forgotten = Forgotten(around)
+        self._last_claim = around.seat.number << 32
+        self._claimed = 0
+        self._budget = around.completer.budget = Budget(around.config.prefetch_bytes, around.board.ring)
+        self._pause = FIRST_PAUSE
+        self._oddities = Oddities()
+
+    def wake(self) -> None:
+        """Make the producer look; any thread may call this, any number of times."""
+        try:
+            os.write(self._wake_write, b"!")
+        except BlockingIOError:
+            return  # the pipe is full of wake-ups
+
+    def _run(self) -> None:
+        while not self.stopping:
+            timeout = self._round()
+            if timeout > 0:
+                self._sleep(timeout)
+        if self.connection is not None:
+            self.connection.close()
+
+    def _sleep(self, seconds: float) -> None:
+        """Sleep until somebody calls, at most so long."""
+        if self._poller.poll(seconds * 1000):
+            with suppress(BlockingIOError):
+                os.read(self._wake_read, 65_536)
+
+    def _round(self) -> float:
+        """Look at each queue once; return the seconds to sleep."""
+        absences = self._away.times
+        try:
+            if self.connection is None:
+                self._unanswered.connecting()
+                self.connection = self._connect()
+                self._unanswered.settle(self.connection)
+                self._forgotten.soon()
+                if self.connection.prepares:
+                    self._feeds[0].cursor.prepare(self.connection)
+            self._unanswered.look_again(self.connection)
+            self._take_forgotten(self.connection)
+            again = False
+            for feed in self._feeds:
+                again |= self._feed(feed)
+        except (db.Error, DatabaseUnavailable) as error:
+            return self._lost(error)
+        finally:
+            self._away.check(absences)
+        self._pause = FIRST_PAUSE
+        if again:
+            return 0.0
+        return self._forgotten.wait(self._unanswered.wait(min(map(self._rest, self._feeds))))
+
+    def _rest(self, feed: Feed) -> float:
+        """Return the seconds that a queue can be left alone while nobody calls."""
+        if not feed.free() or self._is_full():
+            return self._config.poll_interval  # the executors call, or the completer does
+        wait = min(feed.cursor.wait(), self._waiting[feed.number].wait())
+        return max(wait, 0.001)
+
+    def _feed(self, feed: Feed) -> bool:
+        """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
+        prefetch = feed.prefetch(self._config)
+        wanted = self._wanted(feed, prefetch)
+        if not wanted:
+            feed.hunger()  # tell us when you run dry ...
+            if self._is_full():
+                self._around.completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
+            return self._wanted(feed, prefetch) > 0  # ... unless that has just happened
+        if not feed.cursor.due() and not self._waiting[feed.number].due():
+            return False
+        try:
+            return self._claim(feed, wanted, prefetch // 2)
+        except db.Error as error:
+            self._claim_failed(feed, error)
+            return True
+
+    def _wanted(self, feed: Feed, prefetch: int) -> int:
+        """Return how many jobs to claim now, 0 for none."""
+        waiting, free = feed.waiting(), feed.free()
+        if self._is_full() or (waiting > prefetch // 2 and waiting >= free):
+            return 0
+        wanted = min(free + prefetch - waiting, self._config.batch)
+        # Every id that may still be unwritten must fit the ring, whatever the mix of queues.
+        wanted = min(wanted, self._ring_room())
+        return max(0, feed.portion.limit(wanted))
+
+    def _is_full(self) -> bool:
+        """Tell whether nothing can be claimed before some outcomes are written."""
+        return self._ring_room() <= 0 or self._budget.room() <= 0
+
+    def _ring_room(self) -> int:
+        """Count the ids that can be claimed before the ring may lose one that is not written yet."""
+        return self._around.board.ring - (self._claimed - self._around.completer.completed)
+
+    def _claim(self, feed: Feed, wanted: int, low: int) -> bool:
+        """Claim in our turn, and hand out after it: a job that keeps the interpreter must not keep others from their turn."""
+        cursor, connection = feed.cursor, self.connection
+        assert connection is not None
+        part, taken, last = None, [], None
+        turn = cursor.take_turn()
+        try:
+            if self._waiting[feed.number].due():
+                found = self._waiting[feed.number].claim(connection, lambda: self._next_claim(feed), wanted, self._budget)
+                self._forgotten.reach(feed.number, found.last_seqs())
+                taken.append(self._take(feed, found))
+                wanted -= len(found)
+            for kind, job in self._resting[feed.number].look(connection):
+                self._oddities.unknown(kind, cursor.name, job)
+            if not wanted or not cursor.due():  # another process of this host has just looked
+                return bool(taken and any(taken[0]))
+            cursor.bound = feed.portion.bound(self._budget)
+            part = cursor.take_part(wanted) if turn and feed.portion.whole else None
+            if part is None:
+                for claimed, more in cursor.claim(connection, lambda: self._next_claim(feed), wanted):
+                    if not more:
+                        last = claimed
+                        break
+                    taken.append(self._take(feed, claimed))
+                    cursor.bound = feed.portion.bound(self._budget)
+        finally:
+            if turn:
+                cursor.end_turn()
+            for jobs, refused in taken:  # also where a later statement has failed: these are ours
+                self._hand_out(feed, jobs, refused, low)
+        if part is not None:
+            last = cursor.claim_part(connection, self._next_claim(feed), part, wanted)
+        if last is not None:
+            jobs, refused = self._take(feed, last)
+            taken.append((jobs, refused))
+            self._hand_out(feed, jobs, refused, low)
+        return part is not None or any(jobs or refused for jobs, refused in taken)
+
+    def _claim_failed(self, feed: Feed, error: db.Error) -> None:
+        """Claim less next time, and at last pass by the single job that cannot be claimed; raise what is no job's fault."""
+        cursor, connection = feed.cursor, self.connection
+        tried, cursor.tried = cursor.tried, None
+        if tried is not None:
+            feed.portion.failed(tried.limit, cursor.name, error)
+        if tried is None or connection is None or not sqlstate.row_refused(error):
+            raise error
+        self._desk[board.CLAIM] = 0  # it was answered: none of it has happened
+        cursor.look_again()
+        first = cursor.first(connection, tried) if tried.limit == 1 else None
+        if first is not None:
+            job, kind, priority, seq = first
+            if feed.portion.set_aside(job, kind, error):
+                cursor.pass_by(tried, priority, seq)
+
+    def _next_claim(self, feed: Feed) -> int:
+        """Name the next claim, and note on the board that it is about to be sent."""
+        self._last_claim += 1
+        desk = self._desk
+        desk[board.CLAIM] = 0
+        desk[board.CLAIM_QUEUE], desk[board.CLAIM_AFTER] = feed.number, feed.cursor.lowest()
+        desk[board.CLAIM] = self._last_claim
+        return self._last_claim
+
+    def _take(self, feed: Feed, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
+        """Decode what a statement brought and note the ids on the board, by mode; return the jobs, and those that cannot run."""
+        jobs: list[Job[Any]] = []
+        refused: list[Job[Any]] = []
+        if len(claimed):
+            feed.claimed += len(claimed)
+            self._claimed += len(claimed)
+            feed.portion.brought(len(claimed), len(claimed.args))
+            self._budget.took(claimed)
+            jobs, refused = self._decode(feed, claimed)
+            if refused:
+                feed.lanes[0].board.claimed(_ids(refused))
+            for lane, mine in self._by_lane(feed, jobs) if jobs else ():
+                lane.board.claimed(claimed.ids if len(mine) == len(claimed) else _ids(mine))
+        # The rings tell of these jobs. They will run: should the turn's next statement fail, they are not to be handed back.
+        self._desk[board.CLAIM] = 0
+        return jobs, refused
+
+    def _decode(self, feed: Feed, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
+        """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""
+        jobs, bad, unknown = decode(claimed, self._workers)
+        claimed.forget_args()
+        for job in bad:
+            error: Any = job.outcome
+            error.position = None  # its row in our claim; to whoever reads this the job's id says which
+            job.outcome = result = failed(job, f"ArgsError: {error}")
+            emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, **attempt_of(job, result), error=error)
+        self._resting[feed.number].met |= bool(unknown)
+        for job in unknown:
+            self._oddities.unknown(job.kind, job.queue, job.id)
+            job.outcome = WAITS
+        if jobs:
+            self._oddities.look_at(jobs[0])
+        return jobs, bad + unknown
+
+    def _take_forgotten(self, connection: Connection) -> None:
+        """Have the completer end what the table says we run and we do not hold: from here on we hold it."""
+        found = self._forgotten.look(connection, self._claimed, self._last_claim, self._ring_room())
+        if found:
+            feed, jobs = found
+            self._claimed += len(jobs)
+            feed.lanes[0].board.claimed(_ids(jobs))
+            self._hand_out(feed, [], jobs, 0)
+
+    def _hand_out(self, feed: Feed, jobs: list[Job[Any]], refused: list[Job[Any]], low: int) -> None:
+        """Put the jobs where executors find them, what was refused into the outbox."""
+        if jobs:
+            feed.put(jobs, low, self._loop)
+        if refused:
+            self._outbox.jobs.extend(refused)
+            self._outbox.wake()
+
+    def _by_lane(self, feed: Feed, jobs: list[Job[Any]]) -> list[tuple[Lane, list[Job[Any]]]]:
+        if feed.loop is None or feed.threads is None:
+            return [(feed.lanes[0], jobs)]
+        sync = [job for job in jobs if not job.batch.worker.is_async]
+        rest = [job for job in jobs if job.batch.worker.is_async]
+        return [(lane, mine) for lane, mine in ((feed.threads, sync), (feed.loop, rest)) if mine]
+
+    def _lost(self, error: BaseException) -> float:
+        emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=self._pause)
+        connection, self.connection = self.connection, None
+        if connection is not None:  # else it is an attempt at a new one that has failed, and all has been said
+            connection.close()
+            for feed in self._feeds:
+                feed.cursor.distrust()
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        until = time.monotonic() + pause
+        while not self.stopping and (left := until - time.monotonic()) > 0:
+            self._sleep(left)  # who calls gets a look at everything after the pause; only the end of the process cuts it short
+        return 0.0
+
+
+def _ids(jobs: list[Job[Any]]) -> array[int]:
+    return array("q", [job.id for job in jobs])

@@ -1,0 +1,69 @@
+"""Put available jobs to waiting whose kind no living process knows, before they are claimed: one write for each instead of two.
+
+Run by the producer's thread, in the queue's turn: before the first claim that can bring a job to this process, and later when a
+claim has brought jobs of kinds that have no worker here and there is backlog behind them, for there may be thousands. The jobs of
+such a claim are put to waiting by the completer. A job that is put to waiting leaves the index that claims go by, so it does not
+hold the low-water mark, as a job that claims pass over would.
+
+Jobs of kinds that another living process of the queue knows are left where they are: it is as likely to claim them itself. So a
+look that puts nothing to waiting is followed by a rest, and where services share a queue this costs nothing that counts.
+
+It deliberately decides nothing about what a claim takes. A job that begins to wait while a process starts that knows it is found
+by that process: it looks after it has begun to listen, and this sends a hint (waiting.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from fastq import board
+from fastq.events import Seldom, emit
+from fastq.postgres import db, hints, sqlstate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fastq.postgres.db import Connection
+
+LOOK = 5_000
+"""Jobs that one look reads, and may write: some 50 ms, in the turn, when all of them are written; 5 ms when none is."""
+
+REST = 10.0
+"""Seconds without a look after one that put nothing to waiting, or was refused: a guess; what it would do the completer does."""
+
+
+class Resting:
+    """The looks of one process into one queue; the words are the host's."""
+
+    def __init__(self, words: memoryview, queue: str, kinds: Iterable[str]) -> None:
+        self.met = False  # a claim has brought jobs of unknown kinds since the last look; the producer's to set
+        self._first = True  # no look of this process has seen a job yet
+        self._words = words
+        self._queue = queue
+        self._kinds = sorted(kinds)
+        self._rests_until = 0.0  # monotonic
+        self._seldom = Seldom()
+
+    def look(self, connection: Connection) -> list[tuple[str, int]]:
+        """Put to waiting the jobs ahead of the cursor whose kind nobody knows; return these kinds, and a job of each."""
+        words, now = self._words, time.monotonic()
+        called = self._first or (self.met and words[board.BACKLOG])
+        if not called or now < self._rests_until:
+            return []
+        self.met = False
+        frontier = [words[at] for at in board.FRONTIER]
+        try:
+            what = (self._queue, self._kinds, *frontier, LOOK)
+            looked, _, kinds, ids, _ = hints.sending(connection, lambda channel: connection.run_one("job_rest", *what, channel))
+        except db.Error as error:  # a trigger of the user's, say: the claims go on without this
+            if not sqlstate.row_refused(error):
+                raise
+            looked, kinds, ids = LOOK, [], []
+            if self._seldom.lets(text := db.first_line(error)):
+                emit("rest.refused", level=logging.WARNING, queue=self._queue, again=REST, error=text)
+        if looked:
+            self._first = False
+            self._rests_until = 0.0 if kinds else now + REST
+        return list(zip(kinds, ids, strict=True))

@@ -1,0 +1,105 @@
+"""Find what the claims of a producer took whose answers never came, and hand it back: nobody else would ever hear of it.
+
+Used by the producer's thread, on its next connection and now and then. A session that was cut goes on in the server for as long
+as what it waits for lasts: a lock, a disk, a standby. Its claim may commit after we have looked. So that session is ended, and
+awaited, before its claim's jobs are looked for; until then its claim stays on the desk and nothing new is claimed.
+Through a pooler a pid is somebody else's: there the claims are looked for again and again, a while long.
+
+It deliberately does nothing when the process dies: the desk shows the claim and both sessions to the supervisor, and what commits
+after that carries the number of a process that is gone, which is what rescue looks for.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fastq import board
+from fastq.errors import DatabaseUnavailable
+from fastq.events import emit
+from fastq.postgres import hints
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fastq.config import Config
+    from fastq.postgres.db import Connection
+
+SESSION_END_TIMEOUT = 2.0
+"""Seconds to wait for the end of a session: the recovery's figure; at most half of what a statement may take."""
+
+FIRST_LOOK, LAST_LOOK = 1.0, 600.0
+"""Seconds after which a claim is looked for again through a pooler, then after twice that and so on, and how long. Guesses: what
+held it up is over within minutes, or somebody sees to it."""
+
+
+@dataclass
+class Claim:
+    """A claim that may commit yet: its number, its queue, a seq below all that it can take, when to look again."""
+
+    number: int
+    queue: str
+    after: int
+    pause: float
+    look_at: float  # monotonic
+
+
+class Unanswered:
+    """The claims of one producer whose answers never came. `desk` tells the supervisor of the one that is not settled yet."""
+
+    def __init__(self, desk: memoryview, config: Config, queues: Sequence[str]) -> None:
+        self._desk = desk
+        self._config = config
+        self._queues = queues
+        self._open: list[Claim] = []  # through a pooler alone
+
+    def connecting(self) -> None:
+        """Keep the pid of the session that a claim was sent on: the next session's takes its place."""
+        desk = self._desk
+        if desk[board.CLAIM] and not desk[board.CUT_SESSION]:
+            desk[board.CUT_SESSION] = desk[board.SESSIONS[0]]
+
+    def settle(self, connection: Connection) -> None:
+        """Hand back what the claim took that the desk shows, once it can commit no more."""
+        desk = self._desk
+        number, cut = desk[board.CLAIM], desk[board.CUT_SESSION]
+        if number:
+            if cut and cut != connection.backend_pid and not self._config.poll_only:
+                self._end(connection, cut)
+            claim = Claim(number, self._queues[desk[board.CLAIM_QUEUE]], desk[board.CLAIM_AFTER], 0.0, 0.0)
+            if not self._hand_back(connection, claim) and self._config.poll_only:
+                self._look_later(claim)
+        desk[board.CLAIM] = desk[board.CUT_SESSION] = 0
+
+    def look_again(self, connection: Connection) -> None:
+        """Look for the claims that may have committed since."""
+        now = time.monotonic()
+        for claim in [one for one in self._open if one.look_at <= now]:
+            found = self._hand_back(connection, claim)
+            self._open.remove(claim)
+            if not found and claim.pause < LAST_LOOK / 2:  # the pauses so far are twice the last one
+                self._look_later(claim)
+
+    def wait(self, longest: float) -> float:
+        """Return the seconds until a look is due, `longest` at most."""
+        return min([longest, *(max(0.0, claim.look_at - time.monotonic()) for claim in self._open)])
+
+    def _look_later(self, claim: Claim) -> None:
+        claim.pause = claim.pause * 2 or FIRST_LOOK
+        claim.look_at = time.monotonic() + claim.pause
+        self._open.append(claim)
+
+    def _end(self, connection: Connection, pid: int) -> None:
+        seconds = min(SESSION_END_TIMEOUT, self._config.statement_timeout / 2)
+        _, left = connection.run_one("session_end", [pid], int(seconds * 1000))
+        if left:
+            raise DatabaseUnavailable(f"the session {pid}, which was cut, has not ended yet: its claim may still take jobs")
+
+    def _hand_back(self, connection: Connection, claim: Claim) -> bool:
+        ids = [id_ for (id_,) in connection.run("job_of_claim", claim.queue, claim.after, claim.number)]
+        if ids:
+            hints.sending(connection, lambda channel: connection.run("job_release", ids, [claim.number], channel))
+            emit("claim.handed_back", level=logging.WARNING, count=len(ids))
+        return bool(ids)

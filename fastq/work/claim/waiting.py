@@ -1,0 +1,120 @@
+"""Claim the jobs that wait for a worker of their kind: straight from `waiting`, past all processes that have none.
+
+Run by the producer's thread, in the queue's turn, before it claims what is available: these jobs were at the front of the queue
+when a process claimed them that has no worker for them. That process put them to `waiting`, and a hint said so.
+
+Why they are not made available again: nothing is decided in a claim, so the process that does not know their kind would claim
+them again and again. As it is, such a job costs two updates more than others, however many processes share its queue, and however
+few of them know it.
+
+Nobody has to remember who waits: the rows say it, and each process looks for its own kinds when it starts, at a hint, when it has
+room again after a look that found more than it had room for, and now and then. So jobs of a kind that nobody knows rest, and the
+first process that knows it finds them. The hints are counted on the board, which the processes of a host share, so that one look
+answers a hint. A look that brings little is followed by a rest in proportion to it: while an old snapshot lives, the index keeps
+what has left it, and each look walks over that.
+
+It deliberately neither makes a job wait, nor tells of kinds that nobody knows (chores/unworked.py).
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import TYPE_CHECKING
+
+from fastq import board
+from fastq.events import emit
+from fastq.postgres import db, sqlstate
+from fastq.work.claim.portion import Portion
+from fastq.work.codec.claimed import Claimed
+from fastq.work.codec.codec import encode_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from fastq.config import Config
+    from fastq.postgres.db import Connection
+    from fastq.work.shared.budget import Budget
+
+INTERVAL = 10.0
+"""Seconds between looks that no hint calls for: what a lost hint can cost a job that waits. The figure of chores/promote.py, for
+the same reason; without LISTEN it is that of the poll."""
+
+REST = 3.0
+"""Times the length of a look that no other follows it, unless it found more than there was room for: at most a quarter of the
+producer's time goes into looks that bring little."""
+
+TOLD_EVERY = 60.0
+"""Seconds between two events of the same kind: the figure of oddities.py, for the same reason."""
+
+_CLAIM = struct.Struct(">q")
+
+
+class Waiting:
+    """The waiting jobs of one queue, as one process sees them; the words are the host's."""
+
+    def __init__(self, words: memoryview, queue: str, kinds: Iterable[str], config: Config) -> None:
+        self._words = words
+        self._queue = queue
+        self._kinds = sorted(kinds)
+        self._portion = Portion(config)  # of our own: rows that cannot be claimed are set aside as among the available ones
+        self._interval = int((config.poll_interval if config.poll_only else INTERVAL) * 1e9)
+        self._rests_until = 0  # monotonic ns
+        self._told: dict[str, float] = {}  # monotonic time by kind
+
+    def due(self) -> bool:
+        """Tell whether a look can find something."""
+        return not self._ns()
+
+    def wait(self) -> float:
+        """Return the seconds until the next look is due."""
+        return self._ns() / 1e9
+
+    def _ns(self) -> int:
+        words, now = self._words, time.monotonic_ns()
+        hinted = words[board.WAITING_HINTS] != words[board.WAITING_SEEN]
+        look_at = 0 if hinted else words[board.WAITING_LOOKED_AT] + self._interval
+        return int(max(0, look_at - now, self._rests_until - now))
+
+    def claim(self, connection: Connection, next_claim: Callable[[], int], wanted: int, budget: Budget) -> Claimed:
+        """Claim up to so many jobs of our kinds; what was found and is not ours was another process's, or is set aside."""
+        words = self._words
+        hints, began = words[board.WAITING_HINTS], time.monotonic_ns()
+        words[board.WAITING_LOOKED_AT] = began
+        limit = self._portion.limit(wanted)
+        bound = self._portion.bound(budget)
+        rows = connection.run("job_waiting", self._queue, self._kinds, limit, bound.bytes, bound.aside, bound.counted_from)
+        more = bool(rows) and bool(rows[0][2])
+        claimed, refused = Claimed(self._queue, 0, []), False
+        if rows:
+            claimed, refused = self._claim(connection, next_claim(), rows)
+        ended = time.monotonic_ns()
+        if not (more or refused):
+            words[board.WAITING_SEEN] = hints  # as of the start: a hint that came during the look calls for another
+        self._rests_until = 0 if more else ended + int(REST * (ended - began))
+        return claimed
+
+    def _claim(self, connection: Connection, number: int, rows: Sequence[tuple[int, str, bool]]) -> tuple[Claimed, bool]:
+        """Claim the jobs that were found; where a row is refused, claim less next time, and at last set that row aside."""
+        ids = sorted(id_ for id_, _, _ in rows)
+        try:
+            _, row = connection.run_blobs("job_claim_waiting", [_CLAIM.pack(number), encode_ids(ids), self._queue.encode()])
+        except db.Error as error:
+            if not sqlstate.row_refused(error):
+                raise
+            self._portion.failed(len(rows), self._queue, error)
+            if len(rows) == 1:
+                self._portion.set_aside(rows[0][0], rows[0][1], error)
+            return Claimed(self._queue, number, []), True
+        claimed = Claimed(self._queue, number, row)
+        if len(claimed):
+            self._portion.brought(len(claimed), len(claimed.args))
+            self._tell({kind for _, kind, _ in rows}, len(claimed))
+        return claimed, False
+
+    def _tell(self, kinds: Iterable[str], count: int) -> None:
+        now = time.monotonic()
+        new = sorted(kind for kind in kinds if now - self._told.get(kind, -TOLD_EVERY) >= TOLD_EVERY)
+        if new:
+            self._told.update(dict.fromkeys(new, now))
+            emit("kind.let_go", kinds=new, queue=self._queue, jobs=count)

@@ -1,0 +1,136 @@
+"""The codec in Python: what decoding and encoding mean, the fallback where the C core was not built, and its oracle.
+
+`decode` runs in the producer's thread of a worker process, the others in the completer's. Pure functions of bytes and plain
+values. The C twin (core.py) must give equal answers for every input; tests compare them. What both do alike, splitting a
+claim by kind and making its jobs, is here alone: the C twin gives `decode` another way to read the args of a kind.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from fastq.errors import ArgsError
+from fastq.jobs.job import Job
+from fastq.jobs.outcome import clean
+from fastq.work.codec.claimed import SEPARATOR, Claimed, KindBatch
+from fastq.work.shared.django_jobs import work_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from fastq.args.text import ArgsCodec
+    from fastq.jobs.worker import Worker
+
+    Read = Callable[[ArgsCodec[Any], bytes, int], tuple[list[Any], list[int]]]
+    Jobs = list[Job[Any]]
+
+BOOL, INT8, TEXT, FLOAT8 = 16, 20, 25, 701
+"""The oids of these types, in every Postgres."""
+
+BETWEEN = b"," + SEPARATOR
+"""Stands between the args of two jobs."""
+
+_CONTINUES = range(0x80, 0xC0)  # a byte of UTF-8 that does not begin a character
+
+
+def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], list[int]]:
+    """Read the args of `count` jobs of a kind; a bad one becomes its ArgsError, and its row is named."""
+    args = codec.decode_whole(b"[" + blob.replace(SEPARATOR, b"") + b"]")
+    if args is not None and len(args) == count:
+        return args, []
+    found = [codec.decode_at(row, element) for row, element in enumerate(blob.split(BETWEEN))]
+    return found, [row for row, value in enumerate(found) if type(value) is ArgsError]
+
+
+def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read = read) -> tuple[Jobs, Jobs, Jobs]:
+    """Make the jobs of a claim: those to execute, those whose args do not decode (outcome: the error), those of unknown kinds."""
+    only = claimed.only_kind()
+    if only is not None:
+        return _decode_kind(claimed, only, claimed.args, range(len(claimed)), workers, read)
+    good: Jobs = []
+    bad: Jobs = []
+    unknown: Jobs = []
+    elements = claimed.split_args()
+    rows_by_kind: dict[bytes, list[int]] = {}
+    for row, kind in enumerate(claimed.split_kinds()):
+        rows_by_kind.setdefault(kind, []).append(row)
+    for kind, rows in rows_by_kind.items():
+        blob = BETWEEN.join([elements[row] for row in rows])
+        some_good, some_bad, some_unknown = _decode_kind(claimed, kind, blob, rows, workers, read)
+        good.extend(some_good)
+        bad.extend(some_bad)
+        unknown.extend(some_unknown)
+    good.sort(key=lambda job: job.row)  # as claimed, not kind by kind
+    return good, bad, unknown
+
+
+def _decode_kind(
+    claimed: Claimed, kind: bytes, blob: bytes, rows: Sequence[int], workers: Mapping[str, Worker[Any]], read: Read
+) -> tuple[Jobs, Jobs, Jobs]:
+    name = kind.decode()
+    worker = workers.get(name)
+    batch = KindBatch(claimed, name, worker, worker and work_of(worker))
+    whole = len(rows) == len(claimed)
+    ids = claimed.ids if whole else [claimed.ids[row] for row in rows]
+    attempts = claimed.attempts if whole else [claimed.attempts[row] for row in rows]
+    if worker is None:
+        return [], [], list(map(Job, ids, attempts, repeat(None), rows, repeat(batch)))
+    args, bad = read(worker.kind.codec, blob, len(rows))
+    jobs = list(map(Job, ids, attempts, args, rows, repeat(batch)))
+    if not bad:
+        return jobs, [], []
+    refused = [jobs[row] for row in bad]
+    for job in refused:
+        job.outcome = job.args
+    return [job for job in jobs if type(job.args) is not ArgsError], refused, []
+
+
+def encode_ints(values: Sequence[int]) -> bytes:
+    """Encode a bigint[] in Postgres' binary format."""
+    return _fixed(INT8, 8, "iq", values)
+
+
+def encode_floats(values: Sequence[float]) -> bytes:
+    """Encode a float8[]."""
+    return _fixed(FLOAT8, 8, "id", values)
+
+
+def encode_bools(values: Sequence[bool]) -> bytes:
+    """Encode a boolean[]."""
+    return _fixed(BOOL, 1, "i?", values)
+
+
+def encode_texts(values: Sequence[str | None], cap: int = 0) -> bytes:
+    """Encode a text[]: what Postgres cannot store becomes U+FFFD; of a text longer than `cap` bytes that many are kept."""
+    count = len(values)
+    parts = [_header(TEXT, count, nulls=None in values)]
+    for value in values:
+        if value is None:
+            parts.append(b"\xff\xff\xff\xff")
+        else:
+            encoded = _capped(clean(value).encode(), cap)
+            parts.append(struct.pack(">i", len(encoded)) + encoded)
+    return b"".join(parts)
+
+
+def _capped(encoded: bytes, cap: int) -> bytes:
+    if not cap or len(encoded) <= cap:
+        return encoded
+    end = cap
+    while encoded[end] in _CONTINUES:
+        end -= 1
+    return encoded[:end]
+
+
+def _header(oid: int, count: int, *, nulls: bool = False) -> bytes:
+    """Say what an array holds: dimensions, whether there are nulls, the type; length and lower bound if it is not empty."""
+    return struct.pack(">5i", 1, nulls, oid, count, 1) if count else struct.pack(">3i", 0, 0, oid)
+
+
+def _fixed(oid: int, size: int, element: str, values: Sequence[float]) -> bytes:
+    count = len(values)
+    mixed: list[float] = [size, 0] * count
+    mixed[1::2] = values
+    return _header(oid, count) + struct.pack(">" + element * count, *mixed)

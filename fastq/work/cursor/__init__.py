@@ -1,0 +1,1 @@
+"""Where the next claim of a queue starts, and the proof that nothing is left behind it."""

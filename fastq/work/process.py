@@ -1,0 +1,323 @@
+"""One worker process: put producer, executors, event loop and completer together, watch over them, take them down in order.
+
+Runs in a child of the fork server. The main thread is the watchdog: it listens to the supervisor on a pipe, ticks, and
+decides how the process ends; the work is done by the other threads. The child inherits no connection and no thread.
+
+Ends:
+    stop         stop claiming; hand back what has not started; let running jobs and singletons end until
+                 FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write what has completed; exit 0
+    kill         hand everything back at once, exit within a second
+    recycle      a thread had to be given up (or we were silent for so long that a successor has been seated): leave the desk, so
+                 that the supervisor seats one beside us, and stop as above, but wait for the other jobs however long they have,
+                 unless told to stop; exit RECYCLED
+    alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
+                 or the next supervisor gives our jobs back, and nothing of ours may run beside theirs.
+
+Until the last job has ended it listens to the supervisor: also at its end it obeys `cancel`, and `stop` and `kill` end it sooner.
+It deliberately repairs nothing that a new process repairs: an exception in a thread of ours ends the process.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import select
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from setproctitle import setproctitle
+
+from fastq import board
+from fastq.board import Board
+from fastq.errors import FastqError
+from fastq.events import emit
+from fastq.jobs import app
+from fastq.jobs.outcome import Release
+from fastq.leases.lease import identity, number_of
+from fastq.postgres import db
+from fastq.work.claim.portion import Portion
+from fastq.work.claim.producer import Producer
+from fastq.work.complete.completer import Completer
+from fastq.work.complete.hand_back import hand_back
+from fastq.work.cursor.cursor import Cursor
+from fastq.work.execute.executor import Executor
+from fastq.work.execute.loop import Loop
+from fastq.work.execute.watchdog import Watchdog
+from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down
+from fastq.work.shared import forks
+from fastq.work.shared.away import Away
+from fastq.work.shared.feed import Feed
+from fastq.work.shared.held import Held
+from fastq.work.shared.lane import Lane, Outbox, Room
+from fastq.work.singletons import Singletons
+
+if TYPE_CHECKING:
+    from fastq.config import Config
+    from fastq.postgres.db import Connection
+    from fastq.work.seat import Seat
+
+TICK = 0.1
+"""Seconds between two looks of the watchdog: how late a timeout can be. A guess; not measured."""
+
+CANCEL_GRACE = 1.0
+"""Seconds that cancelled jobs get to end at a stop before they are handed back regardless."""
+
+LISTEN = 0.01
+"""Seconds between two looks at what the end waits for: short beside what a person notices when an idle host stops."""
+
+FLUSH_TIMEOUT = 5.0
+"""Seconds that completions get to be written at the end: a database that restarts is back within them."""
+
+
+def main(seat: Seat) -> NoReturn:
+    """Be a worker process until told to end; never returns."""
+    sit_down(seat)
+    try:
+        process = Process(seat)
+    except FastqError as error:
+        emit("process.boot_failed", level=logging.ERROR, place=seat.place, error=error)
+        end(BOOT_FAILED)
+    except BaseException as error:  # noqa: BLE001 - whatever the app raises while it is imported
+        sys.excepthook(type(error), error, error.__traceback__)
+        end(BOOT_FAILED)
+    try:
+        code = process.run()
+    except BaseException as error:  # noqa: BLE001 - a job has closed our pipes, say: the end must not wait for threads of the user's
+        sys.excepthook(type(error), error, error.__traceback__)
+        process.broke()
+        code = BROKEN
+    process.leave(code)
+
+
+class Process:
+    """The parts of one worker process."""
+
+    def __init__(self, seat: Seat) -> None:
+        config = seat.config
+        self.seat, self.config = seat, config
+        registry = app.load(seat.target, seat.app_dir)
+        workers = registry.workers
+        self._works = bool(workers)  # an app of singletons alone leaves jobs to those that know them
+        concurrency = config.concurrency
+        self.board = Board(seat.board_fd, list(concurrency.values()), desk_count(config), ring_size(config))
+        self.desk = self.board.desk(seat.desk)
+        self.desk[board.PROCESS] = seat.number
+        self.desk[board.TICKED] = time.monotonic_ns()
+        has_async = any(worker.is_async for worker in workers.values())
+        has_sync = any(not worker.is_async for worker in workers.values()) or not has_async
+        self.outbox = Outbox()
+        feeds = []
+        for number, (name, slots) in enumerate(concurrency.items()):
+            cursor = Cursor(self.board, number, name, config.poll_interval)
+            threads = Lane(self.board.lane(seat.desk, number, 0), slots, self._wake_producer) if has_sync else None
+            loop_lane = Lane(self.board.lane(seat.desk, number, 1), slots, self._wake_producer) if has_async else None
+            feeds.append(Feed(number, cursor, Portion(config), threads, loop_lane))
+            if threads and loop_lane:
+                feeds[-1].room = Room(slots, threads, loop_lane, self._start_slots)
+        self.feeds = feeds
+        loop_lanes = [feed.loop for feed in feeds if feed.loop is not None]
+        self.loop = Loop(loop_lanes, self.outbox) if loop_lanes else None
+        self.executors = [
+            Executor(lane, slot, self.outbox) for feed in feeds if (lane := feed.threads) for slot in range(lane.concurrency)
+        ]
+        self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
+        self.held = Held(self)
+        self.away = Away(config, self.held)
+        self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
+        self.watchdog = Watchdog(self.executors, self.loop, self.outbox, config.timeout_grace)
+        self.singletons = Singletons(config, seat.url, registry.singletons if seat.place == 0 else {})
+        self.desk[board.STANDS] = number_of(identity()) if registry.singletons and seat.place == 0 else 0
+        self._failed = threading.Event()
+        self._stop_read, self._stop_write = os.pipe()
+        self._poller = select.poll()
+        for fd in (seat.control_fd, self._stop_read):
+            self._poller.register(fd, select.POLLIN)
+        self._pending = b""  # of a line that has not come whole
+        self._replaced = False  # the supervisor has seated another process in our place
+        self._end_by: float | None = None  # monotonic time until which running jobs may end; set when told to stop
+
+    def run(self) -> int:
+        """Start the threads, watch until told to end, end; return the exit code."""
+        threading.excepthook = self._thread_broke
+        forks.guard(lambda: os.write(self._stop_write, b"!"))
+        gc.freeze()
+        self.completer.thread.start()
+        for executor in self.executors:
+            executor.thread.start()
+        if self.loop:
+            self.loop.thread.start()
+        if self._works:
+            self.producer.thread.start()
+        self.singletons.start()
+        return self._watch()
+
+    def leave(self, code: int) -> NoReturn:
+        """End with this code, and note that it is ours: a job may end its process with any."""
+        if self._failed.is_set():
+            self._tell_ended()
+        self.desk[board.LEFT] = 1
+        end(code)
+
+    def broke(self) -> None:
+        """Note that this process ends because something of it broke."""
+        self._failed.set()
+
+    def _tell_ended(self) -> None:
+        """Show the supervisor which jobs have ended and are not written: one of them may have broken this process."""
+        unwritten = [*self.outbox.jobs.copy(), *self.completer.batch, *self.completer.aside]
+        ended = {job.id for job in unwritten if type(job.outcome) is not Release}
+        for lane in (lane for feed in self.feeds for lane in feed.lanes):
+            lane.board.tell_ended(ended)
+
+    def _watch(self) -> int:
+        """Tick, listen to the supervisor; return the exit code when the end has been carried out."""
+        title_at = 0.0
+        while self._end_by is None:
+            self._listen(TICK)
+            self._tick()
+            if self._failed.is_set():
+                return BROKEN
+            if (stuck := self.watchdog.given_up + self.singletons.stuck) or self._replaced:
+                emit("process.recycles", level=logging.WARNING, number=self.seat.number, threads=stuck)
+                self.desk[board.PROCESS] = 0  # nobody's desk: the supervisor seats a successor
+                return self._stop(RECYCLED)
+            if time.monotonic() - title_at > 1.0:
+                title_at = time.monotonic()
+                self._show_title()
+        return self._stop(0)
+
+    def _listen(self, seconds: float) -> None:
+        """Wait so long for what the supervisor says, and do it."""
+        lines: list[bytes] = []
+        for fd, _ in self._poller.poll(seconds * 1000):
+            heard = os.read(fd, 65_536)
+            if fd == self._stop_read:
+                lines.append(b"stop")
+            elif not heard:
+                end(BROKEN)  # alone: nobody beats for us any longer
+            else:
+                *whole, self._pending = (self._pending + heard).split(b"\n")
+                lines += whole
+        if b"kill" in lines:  # it may have come together with the stop before it
+            self.leave(self._kill())
+        for line in lines:
+            if line == b"stop":
+                self._end_by = self._end_by or time.monotonic() + self.config.shutdown_timeout
+            else:
+                self._obey(*line.decode().split())
+
+    def _obey(self, word: str, *given: str) -> None:
+        """Do what a line of the supervisor says: `lease NAME`, `recycle`, `cancel ID ...`."""
+        if word == "lease":
+            self.singletons.hint(*given)
+        elif word == "recycle":
+            self._replaced = True
+        else:
+            self.watchdog.cancel({int(number) for number in given})
+
+    def _tick(self) -> None:
+        self.away.tick()
+        connections = [part.connection for part in (self.producer, self.completer) if part.connection is not None]
+        overdue = self.watchdog.tick([*connections, *self.singletons.watched()])
+        self.singletons.tick()
+        self.desk[board.KILL_AFTER] = int(overdue * 1e9) if overdue else 0
+        self.desk[board.TICKED] = time.monotonic_ns()
+
+    def _stop(self, code: int) -> int:
+        """Take the process down in order; see the module's text."""
+        config = self.config
+        self._title("stopping")
+        self.singletons.stop()
+        self.producer.stopping = True
+        self.producer.wake()
+        self._join(self.producer.thread, config.statement_timeout + 1)
+        waiting = [job for feed in self.feeds for job in feed.drain()]
+        for feed in self.feeds:
+            if feed.threads:
+                feed.threads.stop(feed.threads.concurrency)
+        self._hand_back(waiting)
+        self._await_jobs()
+        if self._failed.is_set():
+            return BROKEN
+        if self._working():
+            self.watchdog.cancel_all()
+            self._end_by = time.monotonic() + CANCEL_GRACE
+            self._await_jobs()
+            self._hand_back(self.watchdog.held())
+        self.singletons.finish()
+        self.completer.finish(time.monotonic() + FLUSH_TIMEOUT)
+        self._join(self.completer.thread, FLUSH_TIMEOUT + config.statement_timeout)
+        return code if not self.completer.unwritten else BROKEN
+
+    def _kill(self) -> int:
+        """Hand everything back and leave; what the completer has under way it may finish."""
+        self.singletons.stop()
+        self.producer.stopping = True
+        jobs = [job for feed in self.feeds for job in feed.drain()]
+        self._hand_back(jobs + self.watchdog.held())
+        self.completer.finish(time.monotonic())
+        self.completer.thread.join(0.5)
+        return BROKEN if self.watchdog.held() or self.outbox.jobs else 0
+
+    def _await_jobs(self) -> None:
+        """Wait until each job's outcome is in the outbox; until told to stop, as long as their own timeouts let them."""
+        while self._working() and not self._failed.is_set() and (self._end_by is None or time.monotonic() < self._end_by):
+            self._listen(TICK if self._end_by is None else LISTEN)
+            self._tick()
+
+    def _working(self) -> bool:
+        """Tell whether an executor may still put something into the outbox (`current` is cleared before), or a singleton runs."""
+        alive = any(executor.thread.is_alive() and not executor.abandoned for executor in self.executors)
+        return alive or (self.loop is not None and self.loop.working()) or self.singletons.working
+
+    def _hand_back(self, jobs: list[Any]) -> None:
+        hand_back(jobs, self.config, lambda: self._connect("process", 2))
+
+    def _join(self, thread: threading.Thread, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while thread.is_alive() and time.monotonic() < deadline:
+            thread.join(LISTEN)
+            self._listen(0)
+            self._tick()
+
+    def _connect(self, role: str, session: int) -> Connection:
+        connection = db.session(self.config, self.seat.url, role)
+        self.desk[board.SESSIONS[session]] = connection.backend_pid
+        return connection
+
+    def _start_slots(self, lane: Lane) -> None:
+        if self.loop:
+            self.loop.start_slots(lane)
+
+    def _wake_producer(self) -> None:
+        self.producer.wake()
+
+    def _completed(self, count: int) -> None:
+        self.desk[board.ENDED] += count
+
+    def _thread_broke(self, args: threading.ExceptHookArgs) -> None:
+        """Tell of an exception in a thread of ours and end the process: a new one starts clean."""
+        sys.excepthook(args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
+        if args.thread is not None and args.thread.name.startswith("fastq"):
+            self.broke()
+
+    def _show_title(self) -> None:
+        busy = self.watchdog.executing()
+        slots = sum(feed.concurrency for feed in self.feeds)
+        self._title(f"{','.join(self.config.concurrency)} busy {busy}/{slots}")
+
+    def _title(self, text: str) -> None:
+        setproctitle(f"fastq: worker {self.seat.place + 1}/{self.config.process_count} {text}")
+
+
+def ring_size(config: Config) -> int:
+    """Return how many claimed ids a lane must be able to show: four claims may be on their way, beside what executes."""
+    return 4 * (config.batch + sum(config.concurrency.values()))
+
+
+def desk_count(config: Config) -> int:
+    """Return how many desks a host has: at each place one process works while another, that recycles, may still leave."""
+    return 2 * config.process_count

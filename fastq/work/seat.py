@@ -1,0 +1,82 @@
+"""What a child of the fork server is given, what it does before anything else, and how it exits.
+
+Run by the main thread of a worker process, before and behind process.py; the supervisor makes the seat (children.py) and knows
+the exit codes (places.py). It deliberately knows nothing of what a worker process does in between.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import gc
+import os
+import random
+import signal
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+from setproctitle import setproctitle
+
+from fastq import log
+from fastq.work.codec import codec
+from fastq.work.shared import forks, stdout
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fastq.config import Config
+
+BOOT_FAILED, RECYCLED, BROKEN = 3, 4, 5
+"""Exit codes that the supervisor tells apart from accidents."""
+
+PR_SET_PDEATHSIG = 1
+GC_THRESHOLD = 50_000
+"""Container objects made between two young collections: a claim makes thousands that all die young. A guess; not measured."""
+
+
+@dataclass
+class Seat:
+    """Everything a child is told: its number in the database, its place, its desk on the board, the ends of its pipes."""
+
+    number: int
+    place: int
+    desk: int
+    config: Config
+    target: str
+    app_dir: Path | None
+    url: str = field(repr=False)
+    board_fd: int
+    control_fd: int  # the supervisor's lines: stop, kill, cancel ID ...
+    wake_read: int  # bytes that wake the producer: its own threads and the supervisor write them
+    wake_write: int
+
+
+def sit_down(seat: Seat) -> None:
+    """Undo what a child must not have of its parent, and die with it."""
+    die_with_parent()
+    forks.ignore_signals()
+    faulthandler.enable()
+    faulthandler.register(signal.SIGQUIT, all_threads=True)
+    random.seed()
+    stdout.install()
+    gc.set_threshold(GC_THRESHOLD, 20, 100)
+    log.set_up(seat.config)
+    codec.use(seat.config.codec)
+    setproctitle(f"fastq: worker {seat.place + 1}/{seat.config.process_count} starting")
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that forked it has ended."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end(code: int) -> NoReturn:
+    """End without running the app's exit handlers among threads that may be stuck."""
+    for flush in (stdout.finish, sys.stderr.flush):
+        try:
+            flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(code)

@@ -1,0 +1,59 @@
+"""Notice that this process did not run for so long that others may have its jobs by now; let go of those that have not started.
+
+A host that is frozen (a suspended machine, a paused container, SIGSTOP) gives no sign of life. Once its rows have run out, its
+jobs are started elsewhere; when it thaws, its executors would start what lies in their inboxes. The main thread ticks all the
+time, so a long gap between two ticks shows it, on a clock that goes on while the machine is suspended. What has not started is
+then handed back, uncharged: where others have it by now, that changes nothing, for its claim is another one.
+
+    tick      by the main thread, first thing after each wait
+    check     by the producer, at the end of each round: what it had claimed before the gap may have come after the tick
+
+It takes no executor a clock, nor anything else. So those that get the interpreter before the main thread does start a job each,
+and short ones for a switch interval (5 ms) at most; what they come to changes nothing in the database either.
+It deliberately does not end what executes: that has begun, and nobody can take it back.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from fastq.events import emit
+from fastq.leases.lease import boottime
+
+if TYPE_CHECKING:
+    from fastq.config import Config
+    from fastq.work.shared.held import Held
+
+SHARE = 1 / 3
+"""Of the time to live: so much of it is left, as it is meant, when two beats were lost before the gap began. A job that holds the
+interpreter for so long makes the same gap in a process that is well; then jobs are handed back that need not be."""
+
+
+class Away:
+    """The absences of one process."""
+
+    def __init__(self, config: Config, held: Held) -> None:
+        self.times = 0  # that it was away; written by the main thread, read by the producer's
+        self._limit = SHARE * config.process_ttl
+        self._held = held
+        self._ticked_at = boottime()
+
+    def tick(self) -> None:
+        """Look how long ago the last tick was."""
+        now = boottime()
+        gap, self._ticked_at = now - self._ticked_at, now
+        if gap > self._limit:
+            self.times += 1
+            self._let_go(gap)
+
+    def check(self, times: int) -> None:
+        """Let go if the process was away since `times` was read."""
+        if self.times != times:
+            self._let_go(None)
+
+    def _let_go(self, gap: float | None) -> None:
+        count = self._held.let_go()
+        if count:
+            seconds = None if gap is None else round(gap, 1)
+            emit("process.away", level=logging.WARNING, seconds=seconds, handed_back=count)

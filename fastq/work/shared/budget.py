@@ -1,0 +1,70 @@
+"""How many bytes of args a worker process holds, and how many more it may claim: it bounds the memory, whatever is in the queue.
+
+Half of FASTQ_PREFETCH_BYTES is for jobs of small args. Nobody counts those: as many as the ring of ids has room for, each of
+fewer bytes than `counted_from`, come to no more than that half. The other half is for jobs of larger args, which the claim counts
+(sql/job_claim.sql) and this adds up, job by job: from the claim until the outcome is written, wherever the job is meanwhile. So a
+job of small args costs nothing here, but one comparison a claim and one a batch of completions.
+
+Bytes are those of the JSON text. How much memory that takes once it is decoded is told in docs/what-a-worker-holds.md.
+Each claim may go beyond its bytes by the one job that reaches them; without that, nothing larger would ever be claimed.
+
+Written by two threads: the producer notes what came, the completer what has left. It deliberately knows nothing of queues.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fastq.jobs.job import Job
+    from fastq.work.codec.claimed import Claimed
+
+CLAIMS = 2
+"""Claims that large args fill at least: while the jobs of one are worked the next is on its way. What a claim brings exists three
+times over for a moment, as it was received, as bytes, and decoded, so it must be a small part of the whole."""
+
+
+def share(limit: int) -> int:
+    """Return how many bytes of large args one claim may bring, of a limit to all."""
+    return max(1, limit // 2 // CLAIMS)
+
+
+class Budget:
+    """The bytes of one process. `limit` is FASTQ_PREFETCH_BYTES, `ring` how many jobs may be claimed and unwritten."""
+
+    def __init__(self, limit: int, ring: int) -> None:
+        self.counted_from = max(1, limit // 2 // ring)  # bytes of a job's args
+        self._large = limit // 2
+        self._share = share(limit)
+        self._sizes: dict[tuple[int, int], int] = {}  # by claim and id; the producer puts in, the completer takes out
+        self._came = 0  # bytes; the producer's
+        self._left = 0  # bytes; the completer's
+
+    def room(self) -> int:
+        """Return how many bytes of large args may be claimed, beside those that are held; none or less: nothing may."""
+        return self._large - (self._came - self._left)
+
+    def next(self) -> int:
+        """Return how many bytes of large args the next claim may bring; one at least, which is a job."""
+        return max(1, min(self.room(), self._share))
+
+    def took(self, claimed: Claimed) -> None:
+        """Note the large args of a claim, before any of its jobs can end."""
+        if claimed.counted == 0:
+            return
+        for id_, args in zip(claimed.ids, claimed.split_args(), strict=True):
+            size = len(args)
+            if size >= self.counted_from:
+                self._sizes[claimed.claim, id_] = size
+                self._came += size
+
+    def ended(self, jobs: Iterable[Job[Any]], kept: Iterable[Job[Any]]) -> None:
+        """Note that the outcomes of these jobs have been written, but of those that are kept."""
+        if not self._sizes:
+            return
+        still = set(map(id, kept))
+        for job in jobs:
+            if id(job) not in still:
+                self._left += self._sizes.pop((job.batch.claim, job.id), 0)

@@ -1,0 +1,107 @@
+"""Say which jobs a worker process holds, by looking where they are; hand back those that have not started.
+
+On its way a job is in the room before two lanes, in an inbox, in an executor's or the loop's slot, in the outbox, or with the
+completer. Nothing keeps a list of them: it would cost each job something, and is wanted now and then. Between two places a job
+is, for some instructions, in a local variable of a thread alone. So a look (`Held.jobs`) may miss those of threads that just then
+wait for the interpreter. An `Account` is exact: it looks until it has seen as many as were held when it was begun.
+
+Used by the producer's thread; `let_go` by the main thread too. It deliberately talks to no database.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fastq.jobs.outcome import Release
+from fastq.work.shared.lane import REFILL, STOP
+
+if TYPE_CHECKING:
+    from fastq.jobs.job import Job
+    from fastq.work.complete.completer import Completer
+    from fastq.work.execute.executor import Executor
+    from fastq.work.execute.loop import Loop
+    from fastq.work.shared.feed import Feed
+    from fastq.work.shared.lane import Outbox
+
+
+class Places(Protocol):
+    """Where the jobs of a process are."""
+
+    feeds: list[Feed]
+    executors: list[Executor]
+    loop: Loop | None
+    outbox: Outbox
+    completer: Completer
+
+
+class Held:
+    """The jobs of one process, wherever they are."""
+
+    def __init__(self, places: Places) -> None:
+        self.completer = places.completer
+        self._feeds = places.feeds
+        self._outbox = places.outbox
+        self._slots = [*places.executors, *(places.loop.slots if places.loop else ())]
+
+    def jobs(self) -> list[Job[Any]]:
+        """Return the jobs that are seen now: all but those between two places."""
+        found: list[Any] = []  # each copy is one call, during which no other thread runs
+        for feed in self._feeds:
+            if feed.room is not None:
+                found += feed.room.waiting.copy()
+            for lane in feed.lanes:
+                found += lane.inbox.copy()
+        for slot in self._slots:
+            if not slot.given_up:  # else another stands for its job, in the outbox; this is set before that is put there
+                found.append(slot.current or slot.settling)
+        found += self._outbox.jobs.copy()
+        found += self.completer.batch
+        found += self.completer.aside
+        return [job for job in found if job is not None and job is not REFILL and job is not STOP]
+
+    def let_go(self) -> int:
+        """Hand back, uncharged, what has not started: through the outbox, like any end of an attempt. Return how many."""
+        jobs = [job for feed in self._feeds for job in feed.drain()]
+        for job in jobs:
+            job.outcome = Release()
+        if jobs:
+            self._outbox.jobs.extend(jobs)
+            self._outbox.wake()
+            self._feeds[0].lanes[0].call_producer()  # a mark that calls it may have been among them
+        return len(jobs)
+
+
+class Account:
+    """What was held at one moment, without a gap. Made and used by the producer's thread, which alone claims.
+
+    `claimed` is how many jobs were claimed so far, and `last` the last claim: what is claimed later does not count. What is held
+    no longer has left through the completer, which shows what it has written meanwhile (`seen`).
+    """
+
+    def __init__(self, held: Held, claimed: int, last: int) -> None:
+        self._held = held
+        self._last = last
+        self._found: set[tuple[int, int]] = set()  # claim, id: a job that was rescued may be held twice, under two claims
+        completer = held.completer
+        completed = -1
+        while completed != completer.completed:  # else what it has just written would be neither here nor there
+            completed = completer.completed
+            completer.seen = deque()
+        self._outstanding = claimed - completed
+
+    def whole(self) -> set[int] | None:
+        """Look once; return the ids of all that was held, None if some have not been seen yet."""
+        completer, last = self._held.completer, self._last
+        jobs = self._held.jobs()
+        while completer.seen:
+            jobs.append(completer.seen.popleft())
+        self._found |= {(job.batch.claim, job.id) for job in jobs if job.batch.claim <= last}
+        if len(self._found) < self._outstanding:
+            return None
+        self.close()
+        return {id_ for _, id_ in self._found}
+
+    def close(self) -> None:
+        """Have the completer show nothing any more."""
+        self._held.completer.seen = None

@@ -1,0 +1,339 @@
+"""Run the singletons of an application: each in a thread of its own, while this process holds its lease.
+
+Runs in the worker process of the supervisor's first place; in the others, and where the registry has no singletons, it has no
+thread and no connection. One elector, with one connection, stands for all leases 'singleton:NAME'.
+
+    begins      the elector acquired the lease: the thread calls the function, again AGAIN s after it has returned
+    fails       the function raised: the lease is given up, so that another process may try, and we rest, longer each time
+    is lost     the function is told to return; after FASTQ_TIMEOUT_GRACE an exception is thrown into it (a coroutine is
+                cancelled); after that time once more the process is recycled: Python cannot end a thread
+    is to end   (the process stops, or somebody asked for the lease) the function is told to return, has FASTQ_SHUTDOWN_TIMEOUT
+                to do so, and then the lease is released
+
+Invariants:
+- A function never runs twice at once in this process: a new term waits for the end of the old one's run.
+- In order, a lease is released when its function has returned, never before; of one that does not return it runs out by itself.
+- A process with a function that cannot be ended holds no later term of that singleton: nobody would run in it.
+
+It deliberately looks at no clock on its own: what is overdue is found by `tick`, which the watchdog's thread calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import inspect
+import logging
+import re
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from fastq.errors import LeaseLost
+from fastq.events import emit
+from fastq.jobs import outcome
+from fastq.jobs.worker import SINGLETON_NAME
+from fastq.leases.elector import ASKED, REST, Candidacy, Elector
+from fastq.leases.lease import boottime
+from fastq.leases.singleton import Notice, Session, Singleton, SingletonStopped
+from fastq.work.shared import forks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from fastq.config import Config
+    from fastq.leases.elector import Trust
+    from fastq.leases.lease import Fence
+    from fastq.postgres.db import Connection
+
+AGAIN = 1.0
+"""Seconds until a function that has returned is called again: one that does a batch and returns polls at this pace."""
+
+FIRST_REST, LONGEST_REST = 1.0, 30.0
+"""Seconds that a lease is left to others after the function raised, doubling; a run of the longest begins anew with the first."""
+
+RELEASE_WAIT = 2.0
+"""Seconds that the last releases get at the end of the process: one attempt and its repetition; then the leases run out."""
+
+WITHDRAWN = 86_400.0
+"""Seconds that a lease is left to others by a process that cannot run its function any more: longer than its recycling takes."""
+
+IN_ORDER = ("stop", "resign")
+"""Reasons of an end that nothing hurries: the lease stays ours until the function has returned."""
+
+LEASE = "singleton:"
+HINT = re.compile(rf"@lease ({LEASE}{SINGLETON_NAME.pattern})")
+
+_throw_into = ctypes.pythonapi.PyThreadState_SetAsyncExc
+_throw_into.argtypes = (ctypes.c_ulong, ctypes.py_object)
+
+
+def hinted(payload: str) -> str | None:
+    """Return the lease that a notification hints at, if it is a singleton's; anybody may have sent it, so it is checked."""
+    found = HINT.fullmatch(payload)
+    return found[1] if found else None
+
+
+class Held:
+    """The lease of a singleton, held by this process for one term."""
+
+    def __init__(self, handle: Singleton, notice: Notice) -> None:
+        self.handle = handle
+        self.notice = notice
+        self.thrown_at: float | None = None  # boottime; written by the main thread
+
+
+class Runner:
+    """One singleton. `begin` and `end` belong to the elector's thread, `tick` and `stop` to the main one, `_run` to its own."""
+
+    def __init__(self, name: str, function: Callable[[Singleton], Any], config: Config, url: str) -> None:
+        self.candidacy = Candidacy(LEASE + name, self.begin, self.end, leave=self.leave)
+        self.session = Session(config, url)
+        self.stuck = False  # written by the main thread, under the lock
+        self.elector: Elector | None = None  # set before anything begins
+        self._name = name
+        self._function = function
+        self._is_async = inspect.iscoroutinefunction(function)
+        self._config = config
+        self._rest = 0.0  # seconds, after the last failure
+        self._stopping = False  # under the lock, like _held
+        self._held: Held | None = None  # from the beginning of the term to the end of its run
+        self._lock = threading.Lock()
+        self._wakeup = threading.Event()
+        self._inside: Held | None = None  # written by the thread: the function runs, in that term
+        self._aimed: Held | None = None  # written by the main thread: an exception is on its way for that term ...
+        self._thrown = False  # ... and has been set off
+        self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None  # written by the thread
+        self.thread = threading.Thread(target=self._live, name=f"fastq singleton {name}", daemon=True)
+
+    @property
+    def working(self) -> bool:
+        """Tell whether its run is still to be waited for."""
+        return self._held is not None and not self.stuck
+
+    def begin(self, fence: Fence, trust: Trust) -> None:
+        """Run the function from now on."""
+        notice = Notice(trust)
+        with self._lock:
+            refused = self._stopping or self.stuck
+            self.candidacy.rest = WITHDRAWN if refused else REST
+            if not refused:
+                self._held = Held(Singleton(self._name, fence, notice, self.session), notice)
+        if refused:
+            self._resign(fence, "an earlier run of it goes on here" if self.stuck else "its process stops")
+        self._wakeup.set()
+
+    def leave(self, fence: Fence) -> None:
+        """Tell the function of that term to return; then the lease is given up. Called again with each renewal until it is."""
+        self.end(fence, "resign")
+
+    def end(self, fence: Fence, reason: str) -> None:
+        """Tell the function of that term to return."""
+        for held in {self._held, self._inside}:
+            if held is not None and held.handle.fence == fence:
+                held.notice.give(reason)
+
+    def stop(self) -> None:
+        """Tell the function to return, and begin no more."""
+        with self._lock:
+            self._stopping = True
+            held = self._held
+        if held is not None:
+            held.notice.give("stop")
+
+    def tick(self) -> None:
+        """Interrupt a function that should have returned, or give it up."""
+        held = self._inside
+        if held is None or self.stuck or not held.notice.given():
+            return
+        now, in_order = boottime(), held.notice.reason in IN_ORDER and held.notice.trust.holds()
+        limit = self._config.shutdown_timeout if in_order else self._config.timeout_grace
+        if held.thrown_at is None:
+            if now - held.notice.at >= limit:
+                held.thrown_at = now
+                emit("singleton.interrupted", level=logging.WARNING, singleton=self._name, term=held.handle.term, after=limit)
+                self._throw(held)
+        elif now - held.thrown_at >= self._config.timeout_grace:
+            self._give_up(held)
+            emit("singleton.stuck", level=logging.ERROR, singleton=self._name, term=held.handle.term)
+
+    def _give_up(self, held: Held) -> None:
+        """Leave the lease to other processes from now on, and a new term that has come while the old one's run went on."""
+        with self._lock:
+            self.stuck, self.candidacy.rest = True, WITHDRAWN
+            newer = self._held
+        if newer is not None and newer is not held:
+            self._resign(newer.handle.fence, "an earlier run of it goes on here")
+
+    def _throw(self, held: Held) -> None:
+        """Set off an exception in the function, if it still runs; as watchdog.py does, and for the same reasons."""
+        if self._is_async:
+            if self._task is not None:
+                loop, task = self._task
+                try:
+                    loop.call_soon_threadsafe(task.cancel, "told to end")
+                except RuntimeError:
+                    return  # the loop has just been closed
+            return
+        self._aimed = held
+        if self._inside is held and self.thread.ident is not None:
+            _throw_into(ctypes.c_ulong(self.thread.ident), SingletonStopped)
+            self._thrown = True
+        else:
+            self._aimed = None
+
+    def _live(self) -> None:
+        while True:
+            self._wakeup.wait()
+            self._wakeup.clear()
+            while (held := self._held) is not None:
+                self._serve(held)
+                with self._lock:
+                    if self._held is held:
+                        self._held = None
+                if held.notice.reason in IN_ORDER:
+                    self._resign(held.handle.fence, "its process stops" if held.notice.reason == "stop" else ASKED)
+
+    def _serve(self, held: Held) -> None:
+        """Call the function until its term ends."""
+        term = held.handle.term
+        emit("singleton.started", singleton=self._name, term=term)
+        while not held.notice.given():
+            began = boottime()
+            error = self._run(held)
+            if error is not None:
+                self._failed(held, error, boottime() - began)
+            error = None  # its traceback keeps all that the function held alive
+            held.notice.wait(AGAIN)
+        self.session.close()
+        emit("singleton.ended", singleton=self._name, term=term, reason=held.notice.reason)
+
+    def _failed(self, held: Held, error: BaseException, lasted: float) -> None:
+        """Tell of a function that raised, and give the lease up; what it raises because it is to end is no failure."""
+        told = held.notice.given()
+        if told and isinstance(error, SingletonStopped | LeaseLost | asyncio.CancelledError):
+            return
+        trace = outcome.trace_of(error)  # which no exception of the user's can break: this thread must go on
+        fields = {"singleton": self._name, "term": held.handle.term, "error": outcome.told(error), "traceback": trace}
+        emit("singleton.failed", level=logging.ERROR, **fields)
+        if not told:
+            doubled = FIRST_REST if lasted >= LONGEST_REST else self._rest * 2
+            self._rest = self.candidacy.rest = min(max(doubled, FIRST_REST), LONGEST_REST)
+            held.notice.give("failed")
+            self._resign(held.handle.fence, "it raised")
+
+    def _run(self, held: Held) -> BaseException | None:
+        """Call the function once; return what it raised. What is thrown into it can land on either side of its end."""
+        error: BaseException | None = None
+        try:
+            self._inside = held
+            try:
+                self._call(held.handle)
+            except BaseException as raised:  # noqa: BLE001 - SystemExit in a function must not end the thread either
+                error = raised
+            self._inside = None
+            if self._aimed is held:
+                self._absorb()
+        except SingletonStopped as raised:
+            self._inside = None
+            error = raised if error is None else error
+            self._absorb()
+        if forks.forked:
+            forks.leave(error)
+        return error
+
+    def _call(self, handle: Singleton) -> None:
+        if not self._is_async:
+            if outcome.unrun(self._function(handle)) is not None:
+                raise TypeError(
+                    "it gave back what has yet to run, and nobody runs that: the outermost decorator must give an async def "
+                    "(or a function without yield)"
+                )
+            return
+        try:
+            asyncio.run(self._main(handle))
+        finally:
+            self._task = None
+
+    async def _main(self, handle: Singleton) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._task = (asyncio.get_running_loop(), task)
+        await self._function(handle)
+
+    def _absorb(self) -> None:
+        """Stay until the exception has landed here, or was withdrawn because the function had returned."""
+        try:
+            while self._aimed is not None and not self._thrown:
+                time.sleep(0.0005)
+            for _ in range(1000):  # a thrown exception is raised at one of the next jumps backwards
+                pass
+        except SingletonStopped:
+            pass
+        self._aimed, self._thrown = None, False
+
+    def _resign(self, fence: Fence, why: str) -> None:
+        if self.elector is not None:
+            self.elector.resign(fence, why)
+
+
+class Singletons:
+    """All singletons of one process; with none of them every method does nothing."""
+
+    def __init__(self, config: Config, url: str, functions: Mapping[str, Callable[[Singleton], Any]]) -> None:
+        self._runners = [Runner(name, function, config, url) for name, function in functions.items()]
+        self._stopping = False
+        self._elector: Elector | None = None
+        if self._runners:
+            self._elector = Elector(config, url, [runner.candidacy for runner in self._runners], role="singleton")
+
+    def start(self) -> None:
+        """Stand for the leases."""
+        if self._elector is None:
+            return
+        for runner in self._runners:
+            runner.elector = self._elector
+            runner.thread.start()
+        self._elector.start()
+
+    def hint(self, name: str) -> None:
+        """Look at a lease now."""
+        if self._elector is not None:
+            self._elector.hint(name)
+
+    def tick(self) -> None:
+        """Look for functions that should have returned."""
+        for runner in self._runners:
+            runner.tick()
+        if self._stopping and self._elector is not None and not any(runner.working or runner.stuck for runner in self._runners):
+            self._elector.stop()
+
+    def stop(self) -> None:
+        """Tell all functions to return; each lease is released when its own has."""
+        self._stopping = True
+        for runner in self._runners:
+            runner.stop()
+        self.tick()
+
+    @property
+    def working(self) -> bool:
+        """Tell whether a function still runs that may return."""
+        return any(runner.working for runner in self._runners)
+
+    @property
+    def stuck(self) -> int:
+        """Count the functions that did not return whatever was done: the process is to be recycled."""
+        return sum(runner.stuck for runner in self._runners)
+
+    def watched(self) -> Iterable[Connection]:
+        """Give the connections, for the watchdog; the elector's statements have deadlines of their own."""
+        return [connection for runner in self._runners if (connection := runner.session.connection) is not None]
+
+    def finish(self) -> None:
+        """Wait until the leases are released. A function that still runs keeps its lease: that runs out after our end."""
+        if self._elector is None or self.working or self.stuck:
+            return
+        self._elector.stop()
+        deadline = time.monotonic() + RELEASE_WAIT
+        while not self._elector.ended and time.monotonic() < deadline:
+            time.sleep(0.005)
