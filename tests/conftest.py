@@ -40,6 +40,13 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a server, for `make unit` to leave out: those that ask for one, or for what is made of one."""
+    for item in items:
+        if "server" in getattr(item, "fixturenames", ()):
+            item.add_marker("server")
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide the FASTQ_* variables of whoever runs the tests, but for FASTQ_CODEC: all of them pass with either codec."""
