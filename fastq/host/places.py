@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from fastq import board
 from fastq.events import emit
+from fastq.pauses import Pauses
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Places:
         self._children: dict[int, Child] = {}  # by place
         self._leaving: dict[int, Child] = {}  # those that recycle, by place
         self._respawn_at: dict[int, float] = dict.fromkeys(range(self._count), 0.0)  # by place
-        self._pauses: dict[int, float] = {}
+        self._pauses: dict[int, Pauses] = {}  # by place, after a death at an early age
         self._closed = False
 
     def everybody(self) -> list[Child]:
@@ -175,10 +176,9 @@ class Places:
         if not young:
             self._pauses.pop(place, None)
             return 0.0
-        crashes = self._pauses.get(place, 0.0)
-        pause = min(max(crashes * 2, FIRST_PAUSE), LONGEST_PAUSE) if crashes or code > 0 else 0.0
-        self._pauses[place] = pause or FIRST_PAUSE / 4
-        return pause
+        again = place in self._pauses
+        pauses = self._pauses.setdefault(place, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
+        return pauses.next() if again or code > 0 else 0.0  # a first signal may have been meant for this child alone
 
 
 def _hint(child: Child, desk: memoryview, code: int) -> str | None:

@@ -28,6 +28,7 @@ from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit, tell_ended
 from fastq.jobs.outcome import error_json
 from fastq.leases.lease import identity_of
+from fastq.pauses import Pauses
 from fastq.postgres import db, hints, sqlstate
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class Recovery:
         return self._connection
 
     def _run(self) -> None:
-        pause, seldom = FIRST_PAUSE, Seldom()
+        pauses, seldom = Pauses(FIRST_PAUSE, LONGEST_PAUSE), Seldom()
         while True:
             if not self._dead:
                 self._drop()  # deaths are rare, and an idle host keeps no connection for them
@@ -146,13 +147,13 @@ class Recovery:
                 if self._connection is None:
                     self._connection = self._connect()
                 self._recover_next(self._connection)
-                pause = FIRST_PAUSE
+                pauses.reset()
             except (db.Error, DatabaseUnavailable) as error:
                 if seldom.lets(text := db.first_line(error)):
                     emit("recovery.waits", level=logging.WARNING, error=text)
                 self._drop()
+                pause = pauses.next()
                 time.sleep(FIRST_PAUSE if self._stopping else pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
 
     def _connect(self) -> Connection:
         """Open a session in which nothing waits for a lock for longer than a beat takes to come round."""

@@ -28,6 +28,7 @@ from fastq.events import Seldom, emit
 from fastq.host.neighbours import Neighbours
 from fastq.host.recovery import Recovery
 from fastq.leases.lease import identity
+from fastq.pauses import Pauses
 from fastq.postgres import db
 from fastq.postgres.connecting import Opener
 
@@ -134,7 +135,7 @@ class Registrar:
         return [connection for connection in (self._connection, self._recovery.connection) if connection is not None]
 
     def _run(self) -> None:
-        pause, seldom = FIRST_PAUSE, Seldom()
+        pauses, seldom = Pauses(FIRST_PAUSE, LONGEST_PAUSE), Seldom()
         while True:
             began = time.monotonic()
             self._begin_try()
@@ -149,7 +150,7 @@ class Registrar:
                     self._take_numbers(connection)
                 self._beat(connection)
                 self._registered = True
-                pause = FIRST_PAUSE
+                pauses.reset()
                 self._begin_try()
                 self._take_away(connection)
                 self._tell_cancelled(connection)
@@ -160,9 +161,9 @@ class Registrar:
                 self._drop()
                 if self._stopping and not self._registered and not self._recovery.owes:
                     return  # there is nothing to undo
+                pause = pauses.next()
                 rest = FIRST_PAUSE if self._stopping else min(pause, self._config.beat_timeout)
                 time.sleep(max(0.0, began + rest - time.monotonic()))
-                pause = min(pause * 2, LONGEST_PAUSE)
                 continue
             if not self._stopping or self._recovery.owes:
                 self._wakeup.wait(max(0.0, began + self._config.beat_interval - time.monotonic()))

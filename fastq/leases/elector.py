@@ -26,6 +26,7 @@ from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit
 from fastq.leases import lease
 from fastq.leases.lease import Fence, Watch, boottime
+from fastq.pauses import Pauses, spread
 from fastq.postgres import db
 from fastq.postgres.connecting import Opener
 
@@ -38,10 +39,8 @@ if TYPE_CHECKING:
 REST = 2.0
 """Seconds that who has resigned leaves the lease to others: twice the poll of those that hear no notification."""
 
-PAUSE = 0.1
-"""Seconds between attempts to reach the database, growing to a second: a restarted server is found soon."""
-
-LONGEST_PAUSE = 1.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
+"""Seconds between attempts to reach the database, doubling: a restarted server is found soon."""
 
 ASKED = "it was asked to (fastq leader resign)"
 """Why a lease is given up whose row asks for it."""
@@ -101,7 +100,7 @@ class Elector:
         self._connection: Connection | None = None
         self._opener = Opener(config, url, role)
         self._connect_at = 0.0
-        self._pause = PAUSE
+        self._pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
         self._seldom = Seldom()
         self._wakeup = threading.Event()
         self._stopping = False
@@ -158,8 +157,7 @@ class Elector:
         if self._seldom.lets(text := f"{type(error).__name__}: {db.first_line(error)}"):
             emit("elector.waits", level=logging.WARNING, error=text)
         self._drop()
-        self._connect_at = boottime() + self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        self._connect_at = boottime() + spread(self._pauses.next())
 
     def _wait(self) -> None:
         """Sleep until a lease is due, a trust is over, or somebody calls."""
@@ -203,12 +201,12 @@ class Elector:
         """Renew everything that is held in one statement, due or not."""
         held, sent = self._held(), boottime()
         for candidacy in held:  # if this fails it is tried again soon, on another connection
-            candidacy.due, candidacy.looked_at = sent + PAUSE, sent
+            candidacy.due, candidacy.looked_at = sent + FIRST_PAUSE, sent
         fences = [candidacy.fence for candidacy in held if candidacy.fence is not None]
         until = sent + lease.patience(self._within(self._ttl))
         connection = self._session(until - sent)
         answer = lease.renew(connection, fences, self._ttl, self._within(max(0.01, until - boottime())))
-        self._pause = PAUSE
+        self._pauses.reset()
         for candidacy in held:
             if candidacy.name not in answer:
                 self._lose(candidacy)
@@ -230,7 +228,7 @@ class Elector:
         candidacy.looked_at = sent = boottime()
         timeout = self._within(self._ttl * lease.RENEW_AT)
         answer = lease.acquire(connection, name, holder, self._ttl, candidacy.queues, candidacy.watch.stale(), timeout)
-        self._pause = PAUSE
+        self._pauses.reset()
         if answer.term is None:
             wait = candidacy.watch.note(answer)
             candidacy.due = boottime() + (min(wait, self._config.poll_interval) if self._config.poll_only else wait)

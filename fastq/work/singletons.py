@@ -36,6 +36,7 @@ from fastq.jobs.worker import SINGLETON_NAME
 from fastq.leases.elector import ASKED, REST, Candidacy, Elector
 from fastq.leases.lease import boottime
 from fastq.leases.singleton import Notice, Session, Singleton, SingletonStopped
+from fastq.pauses import Pauses
 from fastq.work.shared import forks
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Runner:
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function)
         self._config = config
-        self._rest = 0.0  # seconds, after the last failure
+        self._rests = Pauses(FIRST_REST, LONGEST_REST)  # after failures; the function's thread uses it
         self._stopping = False  # under the lock, like _held
         self._held: Held | None = None  # from the beginning of the term to the end of its run
         self._lock = threading.Lock()
@@ -217,8 +218,9 @@ class Runner:
         fields = {"singleton": self._name, "term": held.handle.term, "error": outcome.told(error), "traceback": trace}
         emit("singleton.failed", level=logging.ERROR, **fields)
         if not told:
-            doubled = FIRST_REST if lasted >= LONGEST_REST else self._rest * 2
-            self._rest = self.candidacy.rest = min(max(doubled, FIRST_REST), LONGEST_REST)
+            if lasted >= LONGEST_REST:
+                self._rests.reset()
+            self.candidacy.rest = self._rests.next()
             held.notice.give("failed")
             self._resign(held.handle.fence, "it raised")
 
