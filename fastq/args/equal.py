@@ -1,7 +1,8 @@
-"""Tell whether the worker would see what was given, and where it differs: with args/faults.py the slow half of args/text.py.
+"""Tell whether the worker would see the args as they were given, else which field differs: the slow half of args/text.py.
 
-Runs in the enqueuing thread, where `==` says that the two differ, or where it does not look at everything. Pure functions over
-the user's values, which are read and never changed; what is compared in another form is a copy.
+The other module of that half is args/faults.py. Runs in the enqueuing thread, where `==` says that the two differ, or where it
+does not look at everything. Pure functions over the user's values, which are read and never changed; a value that is compared in
+another form is copied first.
 
 A type's own `==` decides, but in three cases: a type that has none of its own is compared field by field; so are the fields that
 a type leaves out of it; and datetimes with a zone are compared by the moments that they mean.
@@ -43,8 +44,8 @@ def difference(came: Any, seen: Any, path: str = "", depth: int = 0) -> Fault | 
 def moment_difference(came: Any, seen: Any, path: str = "") -> Fault | None:
     """Find the first field in which two values differ, where datetimes are the same that mean the same moment.
 
-    Python calls two datetimes of different zones unequal in the hour that a zone repeats or skips, whatever moments they mean
-    (PEP 495), and the JSON holds the offset, not the zone. So both are compared once more with their datetimes in UTC.
+    In the hour that a zone repeats or skips Python calls two datetimes of different zones unequal even if they mean the same
+    moment (PEP 495), and the JSON holds the offset, not the zone. So both are compared once more with their datetimes in UTC.
     """
     fault = difference(came, seen, path)
     return fault and difference(in_utc(came), in_utc(seen), path)
@@ -87,7 +88,7 @@ def uncompared(cls: type) -> frozenset[str]:
 
 def leaves_fields_out(type_: Any) -> bool:
     """Tell whether a type, or one of those that its fields may have, leaves fields out of its `==`."""
-    known: list[Any] = []  # not a set: what stands in an annotation may have no hash
+    known: list[Any] = []  # not a set: an annotation may have no hash
     left = [type_]
     while left:
         one = left.pop()
@@ -101,7 +102,7 @@ def leaves_fields_out(type_: Any) -> bool:
 
 
 def _annotations(of: Any) -> list[Any]:
-    """Return the types of a class's fields; none where they cannot be told, and what a type alias stands for."""
+    """Return the types of a class's fields, none if they are unknown; for a type alias return the type behind it."""
     if hasattr(of, "__value__"):
         return [of.__value__]
     if not isinstance(of, type):

@@ -1,4 +1,4 @@
-"""Find what JSON cannot hold in args, and where: the slow half of args/text.py, with args/equal.py.
+"""Find values in args that JSON cannot hold, and their fields: the slow half of args/text.py, with args/equal.py.
 
 Runs in the enqueuing thread, and only when a cheap test gave cause. Pure functions over the user's values, which are
 read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so args that contain themselves end too.
@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 MAX_DEPTH = 64  # far beyond args written by hand, far below what recursive readers (jsonb, Python) take
-MIN_INT, MAX_INT = -(2**63), 2**64 - 1  # what JSON readers in other languages and orjson keep exactly
+MIN_INT, MAX_INT = -(2**63), 2**64 - 1  # the range that JSON readers in other languages and orjson keep exactly
 _SHOWN = 60  # characters of a value in a message
 
 
 class Fault(NamedTuple):
-    """A field and what is wrong with it."""
+    """A field and the reason why it is bad."""
 
     field: str
     reason: str
 
 
 def fault_in_json(tree: Any) -> Fault | None:
-    """Find what Postgres or another reader would not take, in JSON as it would be stored."""
+    """Find a value that Postgres or another reader would not take, in JSON as it would be stored."""
     for path, value, depth in walk(tree):
         if depth > MAX_DEPTH:
             return Fault("", f"nested deeper than {MAX_DEPTH} levels")
@@ -46,7 +46,7 @@ def fault_in_numbers(args: Any) -> Fault | None:
 
 
 def endless_number(value: Any) -> Fault | None:
-    """Find a NaN or an infinity, of what is deeper than MAX_DEPTH excepted."""
+    """Find a NaN or an infinity down to MAX_DEPTH."""
     for path, part, _ in walk(value):
         if isinstance(part, float) and not math.isfinite(part):
             return Fault(path, f"{part!r} has no JSON form; expected a finite number, or None")
@@ -77,9 +77,9 @@ def fault_in_types(args: Any) -> Fault | None:
 
 
 def fault_in_fields(type_: Any) -> str | None:
-    """Say which field of a type can never be JSON, whatever is in it; None where each can be, or where pydantic has the say.
+    """Say which field of a type can never be JSON, with any value; None if each can be, or if pydantic decides about it.
 
-    A union may hold something else: it is left to what is enqueued. A name that is not defined yet is left to the first use.
+    A union may hold another of its types: it is examined when args are enqueued. So is a name that is not defined yet.
     """
     if hasattr(type_, "model_validate_json"):
         return None
@@ -115,7 +115,7 @@ def _unwritable(value: Any) -> str | None:
     """Say why JSON cannot hold a value."""
     try:
         msgspec.json.encode(value)
-    except Exception as error:  # noqa: BLE001 - a subclass's own conversion may raise what it likes
+    except Exception as error:  # noqa: BLE001 - a subclass's own conversion may raise anything
         reason = str(error)
         return reason[:1].lower() + reason[1:]
     return None
@@ -142,7 +142,7 @@ def walk(root: Any) -> Iterator[tuple[str, Any, int]]:
 
 
 def parts_in(value: Any) -> dict[str, Any] | None:
-    """Return what a value consists of, by its label in a path; None if it has no parts."""
+    """Return the parts of a value by their labels in a path; None if it has no parts."""
     if isinstance(value, Mapping):
         return {f".{key}" if isinstance(key, str) else f"[{key!r}]": part for key, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -163,6 +163,6 @@ def field_names(value: Any) -> list[str] | None:
         return [field.name for field in dataclasses.fields(value)]
     if hasattr(type(value), "__attrs_attrs__"):
         return [attribute.name for attribute in type(value).__attrs_attrs__]
-    if hasattr(type(value), "model_fields"):  # pydantic; what it keeps outside its fields counts in its own ==
+    if hasattr(type(value), "model_fields"):  # pydantic; the attributes outside its fields count in its own ==
         return [*type(value).model_fields, "__pydantic_extra__", "__pydantic_private__"]
     return None

@@ -1,17 +1,17 @@
-"""Say what the args of a kind are: a type, its name in the database, its options.
+"""Declare the args of a kind: a type, its name in the database, its options.
 
 Three spellings, one `Kind` behind each:
 
     @dataclass
     class SortArgs(Args, kind="sort"): ...          dataclasses, attrs classes, pydantic models
 
-    @kind("resize", queue="images")                 msgspec Structs, whose metaclass takes no keywords of ours
+    @kind("resize", queue="images")                 msgspec Structs: their metaclass takes no keywords of ours
     class Resize(Args, msgspec.Struct): ...
 
     MAIL = Kind("mail", MailDict)                   TypedDicts (no class at run time) and classes of others
 
 Kinds are made at import and read by every thread afterwards. Only a `Registry` changes one later, also at import: it
-fills in options that the args leave open. What a kind does not say (None) falls to the defaults in job.py.
+fills in options that the args leave open. An option that a kind leaves open (None) has the default of args/options.py.
 
 An enqueuing service needs the args alone, never the worker. A subclass is no kind until it says so: its jobs would
 come back as its parent. `Args` has no attribute without underscores, because a dataclass takes those for defaults.
@@ -34,7 +34,7 @@ C = TypeVar("C", bound="Args")
 
 
 class KindOptions(TypedDict, total=False):
-    """What `class X(Args, kind="x", ...)` and `@kind("x", ...)` take, for all jobs of the kind."""
+    """The options in `class X(Args, kind="x", ...)` and `@kind("x", ...)`, for all jobs of the kind."""
 
     queue: str
     priority: int
@@ -49,7 +49,7 @@ class Kind(Generic[A]):
     def __init__(
         self,
         name: str,
-        type: type[A],  # noqa: A002 - what it is called everywhere else
+        type: type[A],  # noqa: A002 - its name everywhere else
         *,
         queue: str | None = None,
         priority: int | None = None,
@@ -141,7 +141,7 @@ def _check_type(kind: Kind[Any]) -> None:
 
 
 def unfinished(cls: object) -> str | None:
-    """Say what is missing from a class that nobody can convert, since `@dataclass` was forgotten; None for any other type.
+    """Return the hint for a class that cannot be converted because `@dataclass` was forgotten; None for any other type.
 
     Asked once decorators have done their work: when a worker is registered, and when the first args are written or read.
     """
@@ -156,7 +156,7 @@ def unfinished(cls: object) -> str | None:
 
 
 def kind_of_type(cls: type[A]) -> Kind[A]:
-    """Find the kind that an args class declares, or raise UnknownKind with what to write."""
+    """Find the kind that an args class declares, or raise UnknownKind with the line to write."""
     found: Kind[A] | None = cls.__dict__.get("__fastq_kind__")
     if found is not None:
         return found
@@ -172,7 +172,7 @@ def kind_of_type(cls: type[A]) -> Kind[A]:
 
 
 def kind_of(args: A, handle: Kind[A] | None = None) -> Kind[A]:
-    """Find the kind of these args: the handle if one is given, else what their class declares."""
+    """Find the kind of these args: the handle if one is given, else the kind that their class declares."""
     if handle is not None:
         if not isinstance(handle, Kind):
             raise OptionError(f"kind {handle!r}: expected a Kind, such as MAIL = Kind('mail', MailDict)")
@@ -186,7 +186,7 @@ def kind_of(args: A, handle: Kind[A] | None = None) -> Kind[A]:
 
 
 def _misplaced(args: object) -> str | None:
-    """Say what was probably meant with something that is no args."""
+    """Return a hint at the probable mistake if the args are no args at all."""
     if isinstance(args, type):
         return f"expected args, got the class {args.__qualname__} itself: write {args.__qualname__}(...)"
     if isinstance(args, list | tuple | set | frozenset):

@@ -1,7 +1,7 @@
-"""Say what may stand beside the args of a job: its kind, queue, priority, attempts and tags, with their rules and defaults.
+"""Hold the rules and defaults of the options of a job: its kind, queue, priority, attempts and tags.
 
-Plain values and checks, for whichever thread declares a kind or enqueues a job. A check returns what it was given, or raises
-OptionError with the rule. It deliberately knows nothing of times: those are jobs/spec.py's.
+Plain values and checks, for any thread that declares a kind or enqueues a job. A check returns the value that it was given,
+or raises OptionError with the rule. It deliberately knows nothing of times: those are jobs/spec.py's.
 """
 
 import re
@@ -11,12 +11,12 @@ from fastq.errors import OptionError
 DEFAULT_QUEUE = "default"
 QUEUE = re.compile(r"[a-z0-9_][a-z0-9_.\-]{0,62}")  # no sign that settings, notifications and parameters have between queues
 QUEUE_RULE = "1 to 63 of a-z, 0-9, '_', '.' and '-', not starting with '.' or '-'"
-DEFAULT_PRIORITY = 1  # first of four: what is less urgent says so itself
+DEFAULT_PRIORITY = 1  # first of four: a less urgent job says so itself
 DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks
 
 
 Tags = list[str] | tuple[str, ...] | set[str] | frozenset[str]
-"""What tags are given as; a string is a sequence of strings, too, and never meant."""
+"""The types that tags may have. A string is a sequence of strings, too, and never meant."""
 
 KIND_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]{0,126}")
 PRIORITIES = range(1, 5)  # 1 is first; four, because a claim looks once per priority

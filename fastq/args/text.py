@@ -1,15 +1,15 @@
-"""Write args as JSON and read them back, so that the worker sees what was enqueued or nothing is stored at all.
+"""Write args as JSON and read them back, so that the worker sees args equal to the enqueued ones, or nothing is stored.
 
 One `ArgsCodec` per kind. `encode` runs in the enqueuing thread; the others in the producer's thread of a worker process, where
 twin.py or core.py calls them. A codec has no state that changes: any number of threads may share it.
 
-The invariant is kept by construction, not by a list of forbidden things: what was written is read with the worker's own
-decoder and compared with what was given. Only what a round trip cannot show is looked for besides: NaN and infinity
+The invariant is kept by construction, not by a list of forbidden things: the JSON is read with the worker's own decoder and
+the result is compared with the args. Only faults that a round trip cannot show are looked for besides: NaN and infinity
 (JSON has none, they turn into null, which an optional field takes), NUL (Postgres refuses it), whole numbers beyond 64
 bits (not every reader keeps them) and nesting beyond MAX_DEPTH. Cheap tests of the bytes decide whether to look at all;
 args/faults.py and args/equal.py then look, and name the field.
 
-Equal means `==` as the type defines it, with what args/equal.py adds.
+Equal means `==` as the type defines it, with the additions of args/equal.py.
 Keys that the type does not know are ignored when reading, so that a new enqueuer and an old worker get on.
 
 msgspec converts everything but pydantic models, which convert themselves: it is never imported here.
@@ -83,7 +83,7 @@ class ArgsCodec(Generic[A]):
             equal = bool(seen == args)
         except ArgsError:
             raise
-        except Exception as error:  # noqa: BLE001 - any: a type's own conversion may raise what it likes
+        except Exception as error:  # noqa: BLE001 - any: a type's own conversion may raise anything
             raise self._refusal(args, error) from _cause(error)
         if not equal or self._leaves_out or _suspicious(args, encoded) or (self._pydantic and _has_constants(encoded)):
             self._examine(args, seen, encoded, equal=equal)
@@ -109,7 +109,7 @@ class ArgsCodec(Generic[A]):
             return None
         try:
             return self._read_batch(blob)
-        except BaseException:  # noqa: BLE001 - bad elements, or a type that raises what it likes
+        except BaseException:  # noqa: BLE001 - bad elements, or a type that raises anything at all
             return None
 
     def decode_at(self, position: int, encoded: bytes) -> A | ArgsError:
@@ -138,7 +138,7 @@ class ArgsCodec(Generic[A]):
         if fault is None:
             try:
                 fault = fault_in_json(_read_any.decode(encoded))
-            except (msgspec.DecodeError, RecursionError) as error:  # what pydantic can be told to write: NaN
+            except (msgspec.DecodeError, RecursionError) as error:  # pydantic can be told to write NaN
                 raise self._refusal(args, error) from _cause(error)
         if fault is None and not equal:
             fault = moment_difference(args, seen)
@@ -176,7 +176,7 @@ class ArgsCodec(Generic[A]):
 
 
 def _cause(error: BaseException) -> BaseException | None:
-    """Return what a traceback may show of a converter's error: what a type's own code raised; the converters' own quote args."""
+    """Return the error of a type's own code, which a traceback may show; None for a converter's own error: it quotes args."""
     if isinstance(error, msgspec.MsgspecError):
         return error.__cause__
     return None if hasattr(error, "errors") else error
@@ -187,7 +187,7 @@ def _text_of(error: BaseException) -> str:
     raised = f"raised {type(error).__name__}"
     try:
         text = str(error)
-    except BaseException:  # noqa: BLE001 - it raises what it likes there, too
+    except BaseException:  # noqa: BLE001 - it may raise anything there, too
         return f"{raised}, whose text could not be made"
     if isinstance(error, Exception):
         return text or raised
@@ -195,7 +195,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _suspicious(args: Any, encoded: bytes) -> bool:
-    """Say whether there may be what a round trip does not show; never False for a fault."""
+    """Say whether there may be a fault that a round trip does not show; never False if there is one."""
     long_number = len(encoded) > len(_LONG_NUMBER) and _LONG_NUMBER in encoded.translate(_AS_ZEROS)
     return (
         b"\\u0000" in encoded
@@ -212,7 +212,7 @@ def _odd_number(args: Any) -> bool:
     """
     try:
         return _NOT_FINITE.search(msgspec.msgpack.encode(args)) is not None
-    except Exception:  # noqa: BLE001 - a number beyond 64 bits; a pydantic model; whatever it is, look closer
+    except Exception:  # noqa: BLE001 - a number beyond 64 bits, a pydantic model, anything else: look closer
         return True
 
 
@@ -220,7 +220,7 @@ def _deep(encoded: bytes) -> bool:
     """Say whether the nesting may be too deep: take the innermost brackets away until none are left."""
     if encoded.count(b"[") + encoded.count(b"{") <= MAX_DEPTH:
         return False
-    # What is left of a string without brackets and escapes is "". An odd number of quotes stands before a bracket inside
+    # Of a string without brackets and escapes only "" is left. An odd number of quotes stands before a bracket inside
     # a string, so that one of them stays: then the bytes do not tell.
     brackets = encoded.translate(_AS_SQUARE, _NO_BRACKETS).replace(b'""', b"")
     for _ in range(MAX_DEPTH):
@@ -231,12 +231,12 @@ def _deep(encoded: bytes) -> bool:
 
 
 def _has_constants(encoded: bytes) -> bool:
-    """Say whether there may be a NaN or an Infinity, which is no JSON and yet what pydantic can be told to write."""
+    """Say whether there may be a NaN or an Infinity: neither is JSON, and yet pydantic can be told to write them."""
     return b"NaN" in encoded or b"Infinity" in encoded
 
 
 def _dump_model(model: Any) -> bytes:
-    # round_trip: leave out what only output has; by_alias: the names that validation expects; no warnings: we compare.
+    # round_trip: leave out fields of the output alone; by_alias: the names that validation expects; no warnings: we compare.
     dumped: str = model.model_dump_json(round_trip=True, by_alias=True, warnings="none")
     return dumped.encode()
 

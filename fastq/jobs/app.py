@@ -3,11 +3,11 @@
 Run by the CLI and by the fork server, once each, before any thread and any connection exists. The target comes from
 the command line alone, never from the database.
 
-Invariant: whatever goes wrong is told as what it is (your module is not there, your module imports something that is
-not there, your module raised) with the thing to do about it, and with the user's own traceback without our frames.
+Invariant: each failure has an error of its own (your module is not there, your module imports something that is not
+there, your module raised), which says how to mend it and shows the user's own traceback without our frames.
 
 The app dir goes first on sys.path. One that everybody may write to is refused, sticky or not: any user of the machine
-could put a `json.py` there and have it run by us. It deliberately does not search for registries: a name is named.
+could put a `json.py` there and have it run by us. It deliberately does not search for registries: the operator names one.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _frames(error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     shown = frames[-FRAMES:]
     own = [frame for frame in frames if not _is_installed(frame.filename)]
-    if own and own[-1] not in shown:  # a library fails deep within itself; what is wrong is how it was called
+    if own and own[-1] not in shown:  # a library fails deep within itself; the mistake is in the user's call of it
         shown = [own[-1], *frames[1 - FRAMES :]]
     return "".join(traceback.format_list(shown)).rstrip()
 

@@ -1,16 +1,16 @@
-"""Hold one attempt at a job, and what may come of it.
+"""Hold one attempt at a job, and the values and exceptions with which it may end.
 
 A `Job` is made by the producer, once per claimed row and a batch at a time (`list(map(Job, ids, attempts, ...))`, the
 hottest constructor of the project); one executor thread hands it to `Worker.work`; the completer reads its outcome.
 
 Invariants:
-- Only what nearly every worker needs is a field. The rest (kind, queue, tags ...) is looked up in the batch on demand.
-- `outcome` is written by the executor alone, `cancelled` by whoever cancels; both are read by others afterwards.
+- Only values that nearly every worker needs are fields. The rest (kind, queue, tags ...) is looked up in the batch on demand.
+- `outcome` is written by the executor alone, `cancelled` by the thread that cancels; both are read by others afterwards.
 - No job is part of a reference cycle: `gc=False` keeps millions of jobs out of the collector (0.07 instead of 0.3 µs
   each, measured with 20 batches alive), and a cycle through a job would never be freed. So a batch does not refer to
   its jobs, and `outcome` never holds a live exception: its traceback leads back to the job. Failures go there as text.
 
-It deliberately has no database and no methods that act: what shall happen to a job is what `work` returns or raises.
+It deliberately has no database and no methods that act: `work` decides about its job by the value that it returns or raises.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ B = TypeVar("B")
 
 TICK_TAG = "tick:"  # of a periodic job: its tick in ISO 8601, put there by sql/periodic_enqueue.sql
 EARLIEST, LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
-"""The first and the last times that Python can say in every time zone: a day from the ends of what it can say at all."""
+"""The first and the last times that Python can say in every time zone: a day within its own first and last."""
 
 
 class State(StrEnum):
@@ -44,7 +44,7 @@ class State(StrEnum):
 
 
 class Named(Protocol):
-    """What a job needs of a Kind (args.py)."""
+    """The part of a Kind (args/kinds.py) that a job needs."""
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Named(Protocol):
 
 
 class JobBatch(Protocol):
-    """What a job needs of the batch that it was claimed with: jobs of one kind and one queue, numbered by row."""
+    """The batch that a job was claimed with, as far as the job needs it: jobs of one kind and one queue, numbered by row."""
 
     @property
     def kind(self) -> str:
@@ -100,7 +100,7 @@ class JobBatch(Protocol):
 
 
 class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
-    """One attempt at a job; what `Worker.work` is called with.
+    """One attempt at a job; the argument of `Worker.work`.
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
     periodic job), and `cancelled`: true once it is to end. `Job.of(args)` makes one for a test. The other fields are fastq's own.
@@ -130,8 +130,8 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     ) -> "Job[B]":
         """Make a job without a database, to test a worker: `SortWorker().work(Job.of(SortArgs(["b", "a"])))`.
 
-        `kind` names that of args whose class names none: a Kind, or its name. What is not given is as `enqueue` would have it:
-        the kind's, or the default.
+        `kind`, a Kind or its name, is needed for args of a class that declares none. Options that are not given are as in
+        `enqueue`: the kind's, or the default.
         """
         of: Any = kind or getattr(type(args), "__fastq_kind__", None)
         named, stated = (of, None) if isinstance(of, str) else (getattr(of, "name", ""), of)
@@ -216,13 +216,13 @@ class _Alone:
 
 
 class _Verdict(BaseException):
-    """What `work` may return or raise, alike: a value, equal to another that says the same.
+    """A decision that `work` may either return or raise. Two that say the same are equal.
 
     Not an `Exception`: raised deep within a worker, it must pass each `except Exception: log and go on` on its way.
     """
 
     def __eq__(self, other: object) -> bool:
-        """Compare what is said, not when or where."""
+        """Compare the decisions, not their tracebacks."""
         return isinstance(other, _Verdict) and type(self) is type(other) and self.args == other.args
 
     def __hash__(self) -> int:
@@ -234,7 +234,7 @@ class Snooze(_Verdict):
     """Return or raise this from `work` to run the job again in so many seconds, or after a timedelta; it spends no attempt."""
 
     def __init__(self, seconds: float | timedelta) -> None:
-        """Refuse what is not a time to wait; a bad value fails the attempt that made it."""
+        """Refuse anything but a time to wait; a bad value fails the attempt that made it."""
         wait: object = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
         if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= MAX_DELAY:
             raise ValueError(f"Snooze({seconds!r}): expected seconds from 0 to {MAX_DELAY:.0f}, or a timedelta")

@@ -1,4 +1,4 @@
-"""What an attempt came to, as a value: from the worker's return or exception to what the completer writes.
+"""Make the outcome of an attempt, a value, from the worker's return or exception. The completer writes it.
 
 Made in executors' threads and on the event loop, read by the completer. Attempts that end elsewhere fail there: in the watchdog
 (given up), the producer (args that do not fit) and the completer (refused). Plain data, no I/O.
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from fastq.jobs.worker import Worker
 
 MAX_TEXT = 16_384
-"""Characters kept of a traceback or message: its first and last half. A guess at what a person reads."""
+"""Characters kept of a traceback or message: its first and last half. A guess at how much a person reads."""
 
 GAP = 64
-"""Characters of it for the line that stands for what was left out; with it a text is short enough, or it would be cut again."""
+"""Characters of MAX_TEXT reserved for the line that says how much was cut: a text with that line is not cut once more."""
 
 MAX_OUTPUT = 262_144
-"""Bytes of JSON kept as an output; what is larger belongs into a store of the user's own."""
+"""Bytes of JSON kept as an output; a larger value belongs into a store of the user's own."""
 
 OURS = {"fastq.work.execute.executor", "fastq.work.execute.loop", "fastq.work.shared.django_jobs"}
 """The modules through which `work` is called."""
@@ -73,20 +73,20 @@ class Release(msgspec.Struct, frozen=True):
 
 
 WAITS = Release(math.inf)
-"""What becomes of a job for whose kind there is no worker here: it is waiting until a process has one (waiting.py)."""
+"""The outcome of a job of a kind that has no worker here: the job waits until a process has one (waiting.py)."""
 
 
 def of_value(value: object) -> tuple[object, str | None]:
-    """Return the outcome of what `work` returned, and what is wrong with the value if it cannot be kept."""
+    """Return the outcome for the value that `work` returned, and the reason if that value cannot be kept."""
     if value is None:
         return None, None
-    if isinstance(value, Snooze):  # another one, here and below: what was raised keeps its traceback, and that the job
+    if isinstance(value, Snooze):  # another one, here and below: a raised one keeps its traceback, and that the job
         return Snooze(value.seconds), None
     if isinstance(value, Cancel):  # an exception as the reason would keep its traceback, too
         return Cancel(value.reason if type(value.reason) is str else _text_of(value.reason)), None
     try:
         encoded = msgspec.json.encode(value)
-        text = encoded.decode()  # msgspec.Raw passes what is no UTF-8
+        text = encoded.decode()  # msgspec.Raw passes bytes that are no UTF-8
         _read_raw(encoded)  # msgspec.Raw may hold anything; this looks at it and makes nothing of it, in 0.2 us
         fault = endless_number(value) if "null" in text else None
     except BaseException as error:  # noqa: BLE001 - any object may come back, and none of them fails a job that is done
@@ -99,11 +99,11 @@ def of_value(value: object) -> tuple[object, str | None]:
 
 
 def unrun(value: object) -> TypeError | None:
-    """Return the error of a `work` that gave back what has yet to run or to be made, None if it did not.
+    """Return an error if `work` returned a coroutine that has yet to run or a class that has yet to be called, else None.
 
     A decorator hid its `async`, say, or the call is missing behind `Snooze`.
 
-    To be asked of what is no JSON value alone: then it costs those nothing that return one.
+    It is asked only about values that JSON cannot hold, so that it costs nothing for those that it can.
     """
     if value is Snooze or value is Cancel:
         return TypeError(
@@ -131,14 +131,15 @@ def trace_of(error: BaseException) -> str:
 
 
 def told(error: BaseException) -> str:
-    """Return the name and the text of an exception of the user's, whose `__str__` may raise too, or be of any length."""
+    """Return the name and the text of an exception of the user's. Its `__str__` may raise too, or return any length."""
     return capped(f"{_name_of(error)}: {_text_of(error)}")
 
 
 def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException | None = None) -> Failed:
     """Return a failure of this attempt; it is the last one if the job's attempts are used up.
 
-    The worker says how long to wait after what its `work` raised, the `cause`; without one no code of the user's runs.
+    `cause` is the exception that `work` raised: the worker says how long to wait after it. Without a cause no code of the
+    user's runs.
     """
     if job.attempt >= job.max_attempts:
         return Failed(error_json(message, trace), None)
@@ -149,13 +150,13 @@ def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException
 
 
 def attempt_of(job: Job[Any], result: Failed) -> dict[str, object]:
-    """Return what an event tells of a failed attempt: which of how many it was, and in how many seconds the next one comes."""
+    """Return the fields of an event for a failed attempt: its number, the number allowed, the seconds until the next one."""
     again_in = None if result.delay is None else round(result.delay, 1)
     return {"attempt": job.attempt, "max_attempts": job.max_attempts, "again_in": again_in}
 
 
 def _delay_of(worker: Worker[Any], attempt: int, cause: BaseException) -> tuple[float, str]:
-    """Return the seconds that the worker wants to wait, or the default and what is wrong with its answer."""
+    """Return the seconds that the worker wants to wait, or the default and the fault in the worker's answer."""
     try:
         delay = float(worker.retry_delay(attempt, cause))
     except BaseException as error:  # noqa: BLE001 - the user's policy must not cost the job, nor the thread
@@ -214,12 +215,12 @@ def capped(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text without what Postgres cannot store: NUL and lone surrogates."""
+    """Return the text without the characters that Postgres cannot store: NUL and lone surrogates."""
     return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
 
 
 def _without_nul(json: str) -> str:
-    """Return JSON whose texts hold U+FFFD instead of NUL, which jsonb cannot store."""
+    """Return the JSON with U+FFFD in its texts instead of NUL, which jsonb cannot store."""
     if "\\u0000" not in json:
         return json
     return _ESCAPE.sub(lambda escape: "\\ufffd" if escape[0] == "\\u0000" else escape[0], json)

@@ -1,14 +1,14 @@
-"""Define periodic jobs: what `registry.periodic` takes, and which ticks are made up for when nobody was there for them.
+"""Define periodic jobs: the arguments of `registry.periodic`, and which missed ticks are made up for.
 
 A definition is made while the application is imported and read afterwards. It is written to the database by `fastq run`
-(lead/definitions.py); the leader's chore (chores/periodic.py) goes by what is there and needs none of the application's code.
+(lead/definitions.py); the leader's chore (chores/periodic.py) reads it there and needs none of the application's code.
 
 Invariants:
-- What can be wrong with a definition is found where it is written: name, schedule, args, options.
-- Its hash says all of it, so that two programs that declare the same hash mean the same.
+- A mistake in a definition (name, schedule, args, options) raises at the line that declares it.
+- Its hash covers all of it, so that two programs that declare the same hash mean the same.
 
 Options that the kind leaves open are settled late (`terms`), since the worker that states them may be registered afterwards.
-It deliberately has no clock: what is due is told with the database's time.
+It deliberately has no clock: the database's time decides which ticks are due.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:\-]{0,126}")
-"""As a kind's: it stands in tags, on command lines, and before '=' in what a process declares."""
+"""The rule of a kind's name: it stands in tags, on command lines, and before '=' in a process's list of definitions."""
 
 MAX_BYTES = 65_536
-"""Of args: they are copied to a job at each tick. A guess; what is larger belongs in a table."""
+"""Of args: they are copied to a job at each tick. A guess; larger data belong in a table."""
 
 MOST_BACKFILL = 1_000
 """Ticks: computing them takes a leader a tenth of a second at most."""
@@ -52,7 +52,7 @@ class Backfill:
     most: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no number of ticks."""
+        """Refuse a value that is no number of ticks."""
         if type(self.most) is not int or not 1 <= self.most <= MOST_BACKFILL:
             raise OptionError(f"Backfill({self.most!r}): expected a whole number from 1 to {MOST_BACKFILL:,}")
 
@@ -61,7 +61,7 @@ Missed = Literal["once", "skip"] | Backfill
 
 
 class PeriodicOptions(TypedDict, total=False):
-    """What `registry.periodic` takes besides name, schedule and args."""
+    """The arguments of `registry.periodic` besides name, schedule and args."""
 
     missed: Missed
     run_on_start: bool
@@ -97,7 +97,7 @@ class PeriodicJob:
             raise RegistryError(f"{place}: periodic job {name!r}: {error}") from error
 
     def spec(self) -> JobSpec:
-        """Return what its jobs are enqueued with: its own options before the kind's, these before the defaults."""
+        """Return the options of its jobs: its own before the kind's, these before the defaults."""
         spec = spec_of(self.kind, self._options)
         if spec.tags and spec.tags.count("\x1f") >= MAX_TAGS - OWN_TAGS:
             raise OptionError(f"tags: expected {MAX_TAGS - OWN_TAGS} at most, for {OWN_TAGS} are added")

@@ -1,13 +1,13 @@
 """Say how long finished jobs are kept: `FASTQ_KEEP`, rules by state, by queue or by both, over the general `FASTQ_ARCHIVE_DAYS`.
 
-A pure value, made from text by whoever reads the settings (Config, to refuse a mistake at the start) and by the chores
-that prune. `completed=1,discarded=30,emails=0.5,emails:completed=0.1`: days, of a state, of a queue, of a queue's state.
+A pure value, made from text by Config (to refuse a mistake at the start) and by the chores that prune.
+`completed=1,discarded=30,emails=0.5,emails:completed=0.1`: days, of a state, of a queue, of a queue's state.
 
 The most specific rule holds: queue and state, then queue, then state, then the general one. A rule may keep longer than the
 general one or shorter. A queue that is called like a state needs its states named (`completed:discarded=3`): alone, the word
 means the state.
 
-A day's partition is dropped when the longest rule is over (`whole_days`); `shares` tells what must go earlier, row by row.
+A day's partition is dropped when the longest rule is over (`whole_days`); `shares` names the rows to delete earlier.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fastq.errors import ConfigError
 from fastq.jobs.job import State
 
 STATES = (State.COMPLETED.value, State.CANCELLED.value, State.DISCARDED.value)
-"""What a finished job can be."""
+"""The states of a finished job."""
 
 MAX_DAYS = 3_650.0
 """As for FASTQ_ARCHIVE_DAYS."""
@@ -63,11 +63,11 @@ class Retention:
         return general
 
     def whole_days(self, general: float) -> int:
-        """Return after how many whole days nothing of a day is kept any more, whatever its queue and state."""
+        """Return after how many whole days no row of a day is kept any more, of any queue and state."""
         return math.ceil(max(share.days for share in self._all(general)))
 
     def shares(self, general: float) -> list[Share]:
-        """Return what must be deleted before its day's partition is dropped."""
+        """Return the shares of a day's jobs that are deleted before its partition is dropped."""
         dropped = self.whole_days(general)
         return [share for share in self._all(general) if share.days < dropped]
 

@@ -1,7 +1,7 @@
 """Decide how long a failed job waits before its next attempt.
 
-Pure: no clock and no state; any thread may call it. What `work` has raised comes here through `Worker.retry_delay`, in the
-executors' threads and on the event loop; what has failed elsewhere comes without asking the worker.
+Pure: no clock and no state; any thread may call it. For an exception of `work` it is called through `Worker.retry_delay`, in
+the executors' threads and on the event loop; for failures elsewhere directly, without asking the worker.
 
 The wait grows with the fourth power of the attempt: 1 s, 16 s, 81 s ... 25 attempts span about three weeks, long enough
 to fix a bug over a holiday. The jitter keeps jobs that failed together from coming back together.
@@ -16,7 +16,7 @@ MAX_DELAY = 366 * 86_400.0  # a year: reached at attempt 75; without it attempt 
 
 
 class Uniform(Protocol):
-    """What is needed of `random` or of a seeded `random.Random`."""
+    """The one method that is needed of `random` or of a seeded `random.Random`."""
 
     def uniform(self, a: float, b: float, /) -> float:
         """Draw a float from a to b."""

@@ -1,11 +1,11 @@
 """Say when: `Cron("0 9 * * mon-fri", tz="Europe/Berlin")` and `Every(30.0)`; pure time, any thread, no database.
 
-A schedule is a set of moments: `next_after(t)` is the first of them after t, whoever asks and from wherever he starts, so that
-two leaders agree on every tick.
+A schedule is a set of moments. `next_after(t)` is the first of them after t and depends on nothing else, so that two leaders
+agree on every tick.
 
 cronsim reads an expression and tells whether a date fits. Its walk from time to time is not used: it gives a time that does not
 exist the first minute after the gap (so that Samoa's 31 December 2011 has two runs of a daily schedule), and loses minutes
-where it is not a whole hour that is repeated (Lord Howe). Here we go from one local time to the next, and see what it is:
+where it is not a whole hour that is repeated (Lord Howe). Here we go from one local time to the next, by two rules:
 
 - Hours are named (`0 9`, `*/15 2-4`): one tick for each local time of each date. One that does not exist ticks as much later
   as the clock was put forward; one that comes twice ticks the first time.
@@ -43,19 +43,19 @@ FIRST_WINDOW, GROWTH = timedelta(minutes=1), 4
 """How far to look back for the last ticks at first, and how much farther each time there were too few."""
 
 HOSTS_OWN = frozenset({"localtime", "posixrules"})
-"""What some systems have among their zones and each host may set to another one: two leaders would not agree on the ticks."""
+"""Names of zones that each host may define in its own way: two leaders would not agree on the ticks."""
 
 _FIELDS = "minute hour day-of-month month day-of-week"
 
 
 @dataclass(frozen=True)
 class Every:
-    """Tick at the multiples of an interval since 1970 (UTC), so that it does not matter when who started."""
+    """Tick at the multiples of an interval since 1970 (UTC), so that the ticks do not depend on the start of a process."""
 
     seconds: float | timedelta
 
     def __post_init__(self) -> None:
-        """Refuse what is no interval."""
+        """Refuse a value that is no interval."""
         given = self.seconds
         if isinstance(given, bool) or not isinstance(given, int | float | timedelta):
             raise OptionError(f"Every({given!r}): expected seconds or a timedelta")
@@ -167,7 +167,7 @@ def latest(schedule: Schedule, since: datetime, now: datetime, count: int) -> li
 
 @functools.lru_cache(maxsize=1_000)  # as many schedules as anybody has; parsing one takes as long as ten ticks
 def schedule_of(text: str, tz: str) -> Schedule:
-    """Read what `str(schedule)` wrote; raise OptionError for anything else."""
+    """Read a text that `str(schedule)` wrote; raise OptionError for any other."""
     word, _, rest = text.partition(" ")
     if word == "cron":
         return Cron(rest, tz)
@@ -178,7 +178,7 @@ def schedule_of(text: str, tz: str) -> Schedule:
 
 
 def _shown(moment: datetime, zone: ZoneInfo, by: timedelta) -> datetime:
-    """Return what a clock would show that has the offset of another moment."""
+    """Return the local time of a moment, on a clock that has the offset of another moment."""
     offset = (moment + by).astimezone(zone).utcoffset()
     assert offset is not None
     return moment.replace(tzinfo=None) + offset
@@ -207,7 +207,7 @@ def _parsed(expression: object) -> CronSim:
         raise OptionError(f"Cron({expression!r}): {str(error)[:1].lower()}{str(error)[1:]}; the fields are {_FIELDS}") from error
     except StopIteration:
         raise OptionError(f"Cron({expression!r}): such a day does not come in {YEARS} years") from None
-    except (AssertionError, TypeError, ValueError) as error:  # what cronsim says of odd mixtures of L, # and steps
+    except (AssertionError, TypeError, ValueError) as error:  # cronsim's errors for odd mixtures of L, # and steps
         raise OptionError(f"Cron({expression!r}): cannot be read; the fields are {_FIELDS}") from error
     return fits
 

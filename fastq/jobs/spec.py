@@ -1,10 +1,10 @@
-"""Say with what a job is enqueued, beside its args: its queue, priority, attempts, tags, and a delay or a time.
+"""Make the spec with which a job is enqueued, beside its args: its queue, priority, attempts, tags, and a delay or a time.
 
 Runs in the enqueuing thread, and where the application is imported (periodic jobs), on plain values. An option counts in this
 order: the job's own (`Enqueue`), the call's, the kind's, the default of job.py.
 
-Invariant: a `JobSpec` has been checked; whatever is made of it, the database takes. It deliberately compares no time with the
-local clock: whether a job is due is the database's to say.
+Invariant: a `JobSpec` has been checked, so the database takes every row that is made of it. It deliberately compares no time
+with the local clock: whether a job is due is the database's to say.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from fastq.errors import OptionError
 from fastq.jobs.job import EARLIEST, LATEST
 
 UNIT = "\x1f"
-"""What joins the tags of one job in a statement's parameters; no tag has it."""
+"""The character that joins the tags of one job in a statement's parameters; no tag has it."""
 
 DUE = "@due"
-"""The wake-up for scheduled jobs: not a queue's name, whose pattern has no '@'."""
+"""The wake-up for scheduled jobs. It is no queue's name: these have no '@'."""
 
 
 class Options(TypedDict, total=False):
@@ -62,13 +62,13 @@ class JobSpec(NamedTuple):
 
     @property
     def wakes(self) -> set[str]:
-        """Say who is to be woken; a time given may have passed already, so that wakes both."""
+        """Name the wake-ups to send: a given time may have passed already, so it wakes the queue and the promotion."""
         scheduled = {DUE} if self.delay is not None or self.at is not None else set()
         return scheduled if self.delay is not None else scheduled | {self.queue}
 
 
 def check_names(options: Options) -> None:
-    """Refuse an option that there is not, once per call: a job whose `delay` is misspelt would run at once."""
+    """Refuse an unknown option, once per call: with a misspelt `delay` the job would run at once."""
     if not options.keys() <= OPTIONS:
         unknown = ", ".join(sorted(options.keys() - OPTIONS))
         raise OptionError(f"unknown option {unknown}; expected one of {', '.join(Options.__annotations__)}")

@@ -1,14 +1,14 @@
 """Know which class works a kind: `Worker`, and the `Registry` of them that `fastq run app:registry` is given.
 
 A registry is filled while the application is imported (in the fork server, once per host) and only read afterwards, by
-every process and thread. One instance of each worker serves all executor threads of a process: what it keeps on `self`
-is shared by jobs that run at the same time.
+every process and thread. One instance of each worker serves all executor threads of a process: the attributes of `self`
+are shared by jobs that run at the same time.
 
 Everything about a worker that can be wrong is found when it is registered, not when its first job comes (worker_faults.py): no
 type parameter, no `work`, a `work` that takes something else, a bad option, a second worker for the same kind.
 
-An option belongs to the kind. Where the args class states it, that holds; where it does not, the worker's value is
-given to the kind, so that a `Client` in the same program enqueues with it. Two that differ are refused.
+An option belongs to the kind. The args class may state it. If it does not, the worker's value is given to the kind, so that a
+`Client` in the same program enqueues with it. If both state it and differ, the worker is refused.
 A registry does not scan packages and imports nothing: a worker is known when its module was imported.
 """
 
@@ -48,18 +48,18 @@ class Worker(Generic[A]):
     `retry_delay`. Once it is registered, `kind` and `is_async` tell what it works and how.
     """
 
-    queue: str | None = None  # what jobs are enqueued to that name none; None: the kind's, or "default"
+    queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"
     priority: int | None = None  # 1 (first) to 4 (last); None: the kind's, or 1
     max_attempts: int | None = None  # after which a failing job is discarded; None: the kind's, or 25
     timeout: float | None = DEFAULT_TIMEOUT  # s from the start of `work`; None: no limit
-    archive: bool = True  # False: completed jobs of this kind leave no row behind, nor what they returned
+    archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
 
     kind: Kind[A]  # set when registered
     is_async: bool = False  # set when registered: `async def work` runs on the event loop, not on an executor thread
     _handle: ClassVar[Kind[Any] | None] = None
 
     def __init_subclass__(cls, *, kind: Kind[A] | None = None, **others: Never) -> None:
-        """Note the handle of a kind whose args have no class of their own."""
+        """Note the handle of a kind that has no args class of its own."""
         super().__init_subclass__()
         if others:
             raise RegistryError(f"{place(cls)}: {unknown_argument(min(others))}")
@@ -70,7 +70,7 @@ class Worker(Generic[A]):
         """Do the job. Return anything (done); return or raise `Snooze(seconds)`, `Cancel(reason)`; raise to fail the attempt."""
         raise NotImplementedError
 
-    def retry_delay(self, attempt: int, error: BaseException) -> float:  # noqa: ARG002 - for those who override
+    def retry_delay(self, attempt: int, error: BaseException) -> float:  # noqa: ARG002 - for a worker's own method
         """Say how many seconds to wait after this attempt failed with this error, which `work` has raised.
 
         Not asked where `work` has raised nothing: stored args that do not fit, a job that was given up, an outcome that could not
@@ -99,7 +99,7 @@ class Registry:
     @overload
     def register(self, worker: W) -> W: ...
     def register(self, worker: type[W] | W) -> type[W] | W:
-        """Add a worker: as a decorator of its class, or called with an instance that was given what it needs."""
+        """Add a worker: as a decorator of its class, or called with an instance that you made."""
         made = _make(worker) if isinstance(worker, type) else worker
         if not isinstance(made, Worker):
             raise RegistryError(f"expected a Worker, got {made!r}; derive it from Worker[YourArgs]")
@@ -129,8 +129,9 @@ class Registry:
     ) -> None:
         """Have a job enqueued at each tick of a schedule, once in the whole cluster, for as long as a process declares it.
 
-        `missed` says what becomes of ticks that nobody was there for: "once" (the last of them), "skip", or `Backfill(10)`;
-        `run_on_start` enqueues one when the definition is new or has changed. The others are those of `enqueue`.
+        `missed` says which ticks are made up for if no leader was running at their time: "once" (the last of them), "skip"
+        (none), or `Backfill(10)`. `run_on_start` enqueues one when the definition is new or has changed. The others are those of
+        `enqueue`.
         """
         caller = sys._getframe(1)  # noqa: SLF001 - where the definition stands, for the message that there are two
         made = PeriodicJob(name, schedule, args, kind, options, f"{caller.f_globals.get('__name__')}, line {caller.f_lineno}")

@@ -1,7 +1,7 @@
-"""Find what is wrong with a worker when it is registered, not when its first job comes.
+"""Find the mistakes in a worker when it is registered, not when its first job comes.
 
 Called by `Registry` (worker.py), at import, in one thread. Each check raises a RegistryError that names the class and says
-what to write. It knows the class `Worker` only as it is given it: worker.py imports this module.
+how to mend it. The class `Worker` comes as an argument, since worker.py imports this module.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
     from fastq.jobs.worker import Worker
 
 ATTRIBUTES, METHODS = ("queue", "priority", "max_attempts", "timeout", "archive"), ("retry_delay",)
-"""What a worker may state, and may write besides `work`, which is missed where it is misspelt."""
+"""Attributes and methods that a worker may have besides `work`: a similar name is probably one of them, misspelt."""
 
 FOREIGN = {
     **dict.fromkeys(("retries", "max_retries", "max_tries", "retry"), "max_attempts"),
     **dict.fromkeys(("time_limit", "soft_time_limit"), "timeout"),
 }
-"""What other queues call them: who comes from there and writes one of these means ours."""
+"""Names that other job queues have for ours: a user who comes from there and writes one of them means ours."""
 
 OF_THE_ARGS = {
     "tags": "tags are the args' own: class YourArgs(Args, kind=..., tags=[...]), or enqueue(..., tags=[...]).",
     "delay": "a delay is an enqueue's own: enqueue(..., delay=60).",
 }
-"""What is an option elsewhere."""
+"""Options of the args or of an enqueue, which a worker has not -> where to give them."""
 
 CLASS_LINE = {
     "kind": "name it in the args' class, or for args of others in the class line: class X(Worker[...], kind=...)",
     "is_async": "write async def work",
 }
-"""Where to say what a worker's attribute says in vain."""
+"""Attributes that have no effect in a worker's body -> how to write them instead."""
 
 ALIKE = 0.8
 """How alike a name and a slip of it are: `timout`, `time_out`, `attempts`; `queue_url` and `timer` are not."""
 
 
 def check_worker(worker: Worker[Any], base: type[Worker[Any]]) -> None:
-    """Refuse a worker whose jobs would fail, or that says what nobody heeds; `base` is the class `Worker`."""
+    """Refuse a worker if its jobs would fail, or if it states something that has no effect; `base` is the class `Worker`."""
     _check_work(worker, base)
     _check_retry_delay(worker)
     _check_attributes(type(worker), base)
 
 
 def _check_work(worker: Worker[Any], base: type[Worker[Any]]) -> None:
-    """Refuse a `work` that could not be called, or whose body would not run when it is."""
+    """Refuse a `work` that could not be called, or that would not run its body when called."""
     cls = type(worker)
     if cls.work is base.work or not callable(worker.work):
         raise RegistryError(f"{place(cls)} has no work method; write: def work(self, job: Job[...]) -> None")
@@ -62,7 +62,7 @@ def _check_work(worker: Worker[Any], base: type[Worker[Any]]) -> None:
 
 
 def _check_retry_delay(worker: Worker[Any]) -> None:
-    """Refuse a `retry_delay` that would give no number: what it is asked about comes only when a job has failed."""
+    """Refuse a `retry_delay` that would give no number: otherwise this showed only when a job has failed."""
     cls, wanted = type(worker), "def retry_delay(self, attempt: int, error: BaseException) -> float"
     given: Any = worker.retry_delay
     if not callable(given) or inspect.iscoroutinefunction(given):
@@ -72,7 +72,7 @@ def _check_retry_delay(worker: Worker[Any]) -> None:
 
 
 def _check_call(worker: Worker[Any], name: str, what: str, wanted: str, *given: object) -> None:
-    """Refuse a method that cannot be called with what it is given."""
+    """Refuse a method that cannot be called with the arguments that fastq passes."""
     signature = inspect.signature(getattr(worker, name))
     try:
         signature.bind(*given)
@@ -101,7 +101,7 @@ def _check_attributes(cls: type[Worker[Any]], base: type[Worker[Any]]) -> None:
 
 
 def unknown_argument(name: str) -> str:
-    """Say what is wrong with an argument of a worker's class line, which takes `kind` alone."""
+    """Return the error for an argument of a worker's class line, which takes `kind` alone."""
     near = difflib.get_close_matches(name, ATTRIBUTES, n=1, cutoff=ALIKE)
     meant = near[0] if near else FOREIGN.get(name)
     hint = (
@@ -112,7 +112,7 @@ def unknown_argument(name: str) -> str:
 
 
 def check_singleton(name: str, function: object) -> None:
-    """Refuse what could not be called with a handle, or whose body would not run when it is."""
+    """Refuse a function that could not be called with a handle, or that would not run its body when called."""
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
         raise RegistryError(f"singleton '{name}': expected a function, got {function!r}")
     signature = inspect.signature(function)
