@@ -15,6 +15,7 @@ from fastq.lead import definitions
 from fastq.lead.chores import periodic as chore_module
 from fastq.lead.chores.periodic import BATCH, IDLE, LOOK, Periodic
 from fastq.postgres import db
+from fastq.size import Aside
 from tests.db.jobs import CHANNEL, claim, count
 from tests.db.leases import chore_session, configured, run_out, site_on, take_over
 from tests.helpers import wait_for
@@ -466,7 +467,7 @@ def test_a_tick_that_cannot_be_enqueued_is_kept_and_told_and_holds_up_nobody(con
     connection.execute("drop trigger refuse on fastq.job")
     chore.run(site)
     assert ticks(connection, "job_3") == [], "it is tried again after a while only"
-    monkeypatch.setattr(chore, "_aside", {})
+    monkeypatch.setattr(chore, "_aside", Aside())
     chore.run(site)
     assert len(ticks(connection, "job_3")) == 1
     assert row(connection, "job_3").error is None
@@ -524,7 +525,7 @@ def test_a_batch_that_takes_too_long_shrinks_and_grows_again(database, connectio
 
     while any(not ticks(connection, f"job_{number}") for number in range(16)):
         chore.run(site)
-    shrunk = chore._batch
+    shrunk = chore._size.now
     connection.execute("drop trigger slow on fastq.job")
     for _ in range(10):
         for number in range(16):
@@ -532,7 +533,7 @@ def test_a_batch_that_takes_too_long_shrinks_and_grows_again(database, connectio
         chore.run(site)
 
     assert shrunk < BATCH
-    assert chore._batch == BATCH
+    assert chore._size.now == BATCH
     site.connection.close()
 
 

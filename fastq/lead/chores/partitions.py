@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from fastq.events import emit
 from fastq.jobs.retention import Retention
 from fastq.lead.chores.prune import block_ranges
-from fastq.lead.term.batch import MAX_BAD, Size
+from fastq.lead.term.batch import MAX_BAD, ChoreSize
 from fastq.postgres import db, sqlstate
 from fastq.schema import partitions
 
@@ -55,8 +55,8 @@ class Partitions:
     name = "partitions"
 
     def __init__(self) -> None:
-        self._size = Size(self.name, BATCH)
-        self._pages = Size(self.name, partitions.BLOCKS)
+        self._size = ChoreSize(self.name, BATCH)
+        self._pages = ChoreSize(self.name, partitions.BLOCKS)
         self._page = 0  # of what was set aside, to go on from
         self._singly = 0  # page before which they come back one by one, since together they were refused
         self._refused = 0  # rows of earlier pages that stay, while not all are told
@@ -117,7 +117,7 @@ class Partitions:
         except db.Error as error:
             if not sqlstate.too_slow(error) or size == 1:
                 raise
-            self._size.shrink(size, error)
+            self._size.too_slow(size, error)
             return NAP
         self._size.succeeded(deleted)
         site.changed += deleted
@@ -143,7 +143,7 @@ class Partitions:
                 return NAP if pages > 1 else self._bring_rows_back(site, days, hold)
             if not sqlstate.too_slow(error) or pages == 1:
                 raise
-            self._pages.shrink(pages, error)
+            self._pages.too_slow(pages, error)
             return NAP
         self._pages.succeeded(pages)
         self._page += pages

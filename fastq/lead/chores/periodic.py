@@ -25,6 +25,7 @@ from fastq.events import emit
 from fastq.jobs.periodic import due_ticks
 from fastq.jobs.schedule import schedule_of
 from fastq.postgres import db, hints, sqlstate
+from fastq.size import Aside, Size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,8 +90,8 @@ class Periodic:
     name = "periodic"
 
     def __init__(self) -> None:
-        self._batch = BATCH
-        self._aside: dict[str, float] = {}  # names of what failed, and when (monotonic) to try them again
+        self._size = Size(BATCH)  # schedules
+        self._aside: Aside[str] = Aside()  # names of the schedules that failed
         self._differing: dict[str, list[str]] = {}
         self._compare_at = self._prune_at = 0.0  # monotonic
 
@@ -103,8 +104,7 @@ class Periodic:
     def run(self, site: Site) -> float:
         """Enqueue what is due, a batch of schedules; return when the next tick is."""
         now = time.monotonic()
-        self._aside = {name: at for name, at in self._aside.items() if at > now}
-        rows = site.connection.run("periodic_due", site.queues, self._batch, list(self._aside))
+        rows = site.connection.run("periodic_due", site.queues, self._size.now, self._aside.keys())
         clock, wait, known = rows[0][:3]
         found: list[Due] = []
         for row in rows if rows[0][3] is not None else []:
@@ -117,7 +117,7 @@ class Periodic:
             return 0.0 if self._enqueue(site, found) else BLOCKED
         self._look_around(site, now, known)
         limit = LOOK if known or site.config.poll_only else IDLE
-        return min(limit, wait if wait is not None else limit, *(at - now for at in self._aside.values()))
+        return min(each for each in (limit, wait, self._aside.wait()) if each is not None)
 
     def _due(self, site: Site, clock: datetime, row: Scheduled) -> Due | None:
         """Compute the ticks of a schedule; None if it cannot be read here: a zone that this host does not know."""
@@ -147,7 +147,7 @@ class Periodic:
             if not (sqlstate.row_refused(error) or sqlstate.too_slow(error)):
                 raise  # a full disk, a server that only reads: no schedule's fault
             return self._failed(site, due, error)
-        self._batch = min(BATCH, self._batch * 2)
+        self._size.succeeded(self._size.now)  # a few schedules as well as many: they are few in most tables
         site.changed += jobs
         for each in due:
             if each.late and each.name in moved:
@@ -156,7 +156,7 @@ class Periodic:
 
     def _failed(self, site: Site, due: Sequence[Due], error: db.Error) -> bool:
         if sqlstate.too_slow(error):
-            self._batch = max(1, len(due) // 2)
+            self._size.shrink(len(due))
             if len(due) > 1:
                 return False  # fewer at once, with the next run
         if len(due) == 1:
@@ -168,7 +168,7 @@ class Periodic:
 
     def _set_aside(self, site: Site, name: str, hash_: str, reason: str) -> None:
         """Leave a schedule alone for a while; its tick stays pending."""
-        self._aside[name] = time.monotonic() + AGAIN
+        self._aside.put([name], AGAIN)
         emit("periodic.failed", level=logging.ERROR, name=name, error=reason, again=AGAIN)
         site.write("periodic_failed", name, hash_, reason)
 

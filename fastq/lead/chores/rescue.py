@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.events import emit, tell_ended
 from fastq.jobs.outcome import error_json
-from fastq.lead.term.batch import Batch, Size
+from fastq.lead.term.batch import Batch, ChoreSize
 from fastq.postgres import db, hints, sqlstate
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Rescue:
         self._told = False  # that it waits
         self._ask_at = 0.0  # monotonic time
         self._batch = Batch(self.name, BATCH)
-        self._window = Size(self.name, WINDOW, SMALLEST_WINDOW)
+        self._window = ChoreSize(self.name, WINDOW, SMALLEST_WINDOW)
         self._place: tuple[str, int, int] | None = None  # where the walk is; None: none is under way
         self._stranded: Sequence[tuple[Any, ...]] = ()  # read and not written yet: id, claim, attempt
         self._expired: frozenset[int] = frozenset()  # processes, when the walk began
@@ -190,7 +190,7 @@ class Rescue:
         except db.Error as error:
             if not sqlstate.too_slow(error) or window <= SMALLEST_WINDOW:
                 raise
-            self._window.shrink(window, error)
+            self._window.too_slow(window, error)
             return
         self._window.succeeded(window)
         aside = set(self._batch.aside())

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.events import emit
 from fastq.postgres import db, sqlstate
+from fastq.size import Aside, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,42 +52,33 @@ SLOW_TRIES = 2
 """Times that a single row may take too long before it is set aside."""
 
 
-class Size:
-    """A size that is halved when something took too long and doubled when it went well again."""
+class ChoreSize(Size):
+    """The size of a chore's batches, which tells of its changes by events."""
 
     def __init__(self, chore: str, largest: int, smallest: int = 1) -> None:
-        self.now = largest
+        super().__init__(largest, smallest, successes=GROW_AFTER)
         self._chore = chore
-        self._largest = largest
-        self._smallest = smallest
-        self._good = 0
 
-    def shrink(self, tried: int, error: BaseException) -> None:
-        """Take half of what was tried."""
-        self._good = 0
-        self.now = max(self._smallest, min(tried, self.now) // 2)
+    def too_slow(self, tried: int, error: BaseException) -> None:
+        """Shrink, because so many took too long."""
+        self.shrink(tried)
         emit("chore.batch_shrunk", level=logging.WARNING, chore=self._chore, size=self.now, error=db.first_line(error))
 
-    def succeeded(self, tried: int) -> None:
-        """Grow again after some that went well; small ones show nothing."""
-        if self.now == self._largest or tried * 2 < self.now:
-            return
-        self._good += 1
-        if self._good >= GROW_AFTER:
-            self._good = 0
-            self.now = min(self._largest, self.now * 2)
-            if self.now == self._largest:
-                emit("chore.batch_recovered", chore=self._chore, size=self.now)
+    def succeeded(self, tried: int) -> bool:
+        """Grow if it is time to; tell whether the size is whole again by this."""
+        if whole := super().succeeded(tried):
+            emit("chore.batch_recovered", chore=self._chore, size=self.now)
+        return whole
 
 
 class Batch:
     """Rows to write, each a tuple that begins with its id."""
 
     def __init__(self, chore: str, largest: int, group: Callable[[tuple[Any, ...]], str] = lambda _: "") -> None:
-        self.size = Size(chore, largest)
+        self.size = ChoreSize(chore, largest)
         self._chore = chore
         self._group = group  # rows of one group are suspected together, those of others are not
-        self._aside: dict[int, float] = {}  # id -> monotonic time of the next try
+        self._aside: Aside[int] = Aside(MAX_ASIDE)  # ids of rows
         self._bad = 0  # single rows of one group that failed since one passed
         self._crowd = ""  # that group
         self._slow = 0  # times that a single row took too long, in a row
@@ -96,9 +88,7 @@ class Batch:
 
     def aside(self) -> list[int]:
         """Return the ids that are set aside now."""
-        now = time.monotonic()
-        self._aside = {row: until for row, until in self._aside.items() if until > now}
-        return list(self._aside)
+        return self._aside.keys()
 
     @property
     def crowded(self) -> bool:
@@ -123,7 +113,7 @@ class Batch:
 
     def _too_slow(self, batch: Rows, rows: Rows, error: db.Error) -> Rows:
         if len(batch) > 1:
-            self.size.shrink(len(batch), error)
+            self.size.too_slow(len(batch), error)
             return rows
         self._slow += 1
         if self._slow < SLOW_TRIES:
@@ -155,7 +145,7 @@ class Batch:
             put(part)
         except db.Error as error:
             if sqlstate.too_slow(error):
-                self.size.shrink(len(part), error)
+                self.size.too_slow(len(part), error)
                 self._passed = True  # another try, a smaller one, is worth it
                 return part
             if not sqlstate.row_refused(error):
@@ -179,10 +169,8 @@ class Batch:
         return []
 
     def _set_aside(self, batch: Rows, error: db.Error) -> None:
-        now = time.monotonic()
-        room = MAX_ASIDE - len(self.aside() if len(self._aside) + len(batch) > MAX_ASIDE else self._aside)
-        self._aside.update((row[0], now + ASIDE) for row in batch[:room])
-        if room < len(batch):
+        if self._aside.put([row[0] for row in batch], ASIDE) < len(batch):
+            now = time.monotonic()
             if now < self._full_told + ASIDE:
                 return  # they come again with each look
             self._full_told = now

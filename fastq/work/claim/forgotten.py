@@ -32,6 +32,7 @@ from fastq.events import emit
 from fastq.jobs.job import Job
 from fastq.jobs.outcome import Failed, error_json, failed
 from fastq.postgres import db, sqlstate
+from fastq.size import Size
 from fastq.work.codec.claimed import integers
 from fastq.work.shared.held import Account
 
@@ -134,7 +135,7 @@ class Forgotten:
         self._reached = [
             [0] * board.PRIORITIES for _ in around.feeds
         ]  # by feed: how far our claims and the frontiers ever were, and claims beside them
-        self._window = WINDOW
+        self._window = Size(WINDOW, SMALLEST_WINDOW)  # rows
         self._at = 0.0  # monotonic: when the next window is due
         self._took = 0.0  # seconds that the look under way has taken so far
         self._feed = 0  # that it has come to
@@ -193,20 +194,20 @@ class Forgotten:
         self._queue, reached = self._feeds[self._feed], self._reached[self._feed]
         seen = {job.id for job in self._held.jobs()}
         own = time.monotonic() - began
-        number, pid, *places = map(_NUMBER.pack, (*self._me, *self._after, *reached, self._window))
+        number, pid, *places = map(_NUMBER.pack, (*self._me, *self._after, *reached, self._window.now))
         try:
             _, row = connection.run_blobs("job_of_process", [number, pid, self._host, self._queue.cursor.name.encode(), *places])
         except db.Error as error:
             if not sqlstate.too_slow(error):
                 raise
-            self._window = max(self._window // 2, SMALLEST_WINDOW)
+            self._window.shrink(self._window.now)
             self._begin(SLOW_REST)
             return
         ids, looked, priority, seq, micros = map(integers, row)
         self._suspects = [id_ for id_ in ids if id_ not in seen]
         took = own + micros[0] / 1e6
         self._took += took
-        if looked[0] == self._window:
+        if looked[0] == self._window.now:
             lane = priority[0] - 1
             self._after = [*reached[:lane], seq[0], *self._after[lane + 1 :]]
         else:

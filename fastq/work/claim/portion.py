@@ -12,11 +12,11 @@ It deliberately talks to no database.
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING
 
 from fastq.events import emit
 from fastq.postgres import db, sqlstate
+from fastq.size import Aside, Size
 from fastq.work.cursor.claims import Bound
 from fastq.work.shared.budget import share
 
@@ -38,50 +38,44 @@ class Portion:
     """The size of one queue's claims."""
 
     def __init__(self, config: Config) -> None:
-        self.most = config.batch  # jobs
+        self._size = Size(config.batch)  # jobs
         self.mean_bytes = 0.0  # of the last claim's args, by job
-        self._batch = config.batch
         self._bytes = share(config.prefetch_bytes)
-        self._aside: dict[int, float] = {}  # id -> monotonic time of the next try
+        self._aside: Aside[int] = Aside(MAX_ASIDE)  # ids of jobs
         self._suspect = 0  # the job that stood first when a claim of one was refused last
 
     @property
     def whole(self) -> bool:
         """Tell whether nothing has gone wrong lately."""
-        return self.most == self._batch
+        return self._size.whole
 
     def limit(self, wanted: int) -> int:
         """Return how many of the wanted jobs a claim may bring."""
         if self.mean_bytes:
             wanted = min(wanted, max(1, int(self._bytes / self.mean_bytes)))
-        return min(wanted, self.most)
+        return min(wanted, self._size.now)
 
     def bound(self, budget: Budget) -> Bound:
         """Return what the next claim is bounded by."""
-        if self._aside:
-            now = time.monotonic()
-            self._aside = {job: until for job, until in self._aside.items() if until > now}
-        return Bound(budget.next(), budget.counted_from, list(self._aside))
+        return Bound(budget.next(), budget.counted_from, self._aside.keys())
 
     def brought(self, count: int, size: int) -> None:
         """Note how many jobs a claim has brought, of so many bytes."""
         self.mean_bytes = size / count
-        if 2 * count >= self.most:
-            self.most = min(2 * self.most, self._batch)
+        self._size.succeeded(count)
 
     def failed(self, tried: int, queue: str, error: BaseException) -> None:
         """Take half of what was tried next time."""
         if self.whole and (sqlstate.row_refused(error) or sqlstate.too_slow(error)):  # a lost connection is told of elsewhere
             emit("claim.shrunk", level=logging.WARNING, queue=queue, tried=tried, error=db.first_line(error))
-        self.most = max(1, min(tried, self.most) // 2)
+        self._size.shrink(tried)
 
     def set_aside(self, job: int, kind: str, error: BaseException) -> bool:
         """Set aside a job that stood first when a claim of one was refused, if it did so before; tell whether that was done."""
         if job != self._suspect:
             self._suspect = job  # another host may have held up the one that was first
             return False
-        if len(self._aside) < MAX_ASIDE:
-            self._aside[job] = time.monotonic() + ASIDE
+        self._aside.put([job], ASIDE)
         if len(self._aside) <= MAX_TOLD:
             emit("claim.job_skipped", level=logging.ERROR, id=job, kind=kind, again=ASIDE, error=db.first_line(error))
         return True
