@@ -1,14 +1,14 @@
-"""What an operator does to jobs: cancel, retry, delete them, by their ids.
+"""Cancel, retry and delete jobs by their ids, for an operator.
 
 Runs in the caller's thread, over a connection of the caller's (session.py). Each change is one statement: done, or not
 done.
 
 Invariants:
 - The statements lock jobs in one order: the living by their ids, then the finished by theirs. So no two of them deadlock. A
-  statement that Postgres ends because a transaction of the user's and it wait for each other is run again.
+  statement may still deadlock with a transaction of the user's: if Postgres ends it for that, it is run again.
 - A running job is never taken from the process that runs it: its cancellation is asked for, everything else is refused.
 
-It deliberately changes nothing by filter: an operator who sees the ids of a list knows which jobs the change will end.
+It deliberately changes nothing by filter: with ids from a list the operator knows which jobs the change will end.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ ATTEMPTS_TO_FIND = 2
 """A job that moved between the two tables while the statement ran is missed by it, and found by the next."""
 
 DEADLOCK_TRIES = 3
-"""Times that a statement is run which Postgres ends for a deadlock: with a transaction of the user's, which locks jobs in an
-order of its own. Each takes a second (deadlock_timeout) until it is found; a guess at what a person bears."""
+"""Times that a statement is run if it deadlocks with a transaction of the user's, which locks jobs in an order of its own.
+Postgres takes a second (deadlock_timeout) to find each deadlock; a guess at how long a person is willing to wait."""
 
 
 class CutShort(FastqError):
-    """A change of several jobs failed when a part of them was done: `changes` says what became of those, `error` why."""
+    """A change of several jobs failed when it was done for some of them: `changes` lists these, `error` says why it failed."""
 
     def __init__(self, changes: list[Change], left: int, error: db.Error) -> None:
         super().__init__(f"{left} jobs were not found, and could not be looked for once more: {db.first_line(error)}")
@@ -44,7 +44,7 @@ class CutShort(FastqError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of one id: `was` is None for a job that does not exist."""
+    """The result of a change for one id: `was` is None for a job that does not exist."""
 
     id: int
     was: State | None

@@ -1,9 +1,9 @@
-"""What an operator sees of jobs: the newest that fit, and everything about one.
+"""Show jobs to an operator: a list of the newest that fit, and all about a single one.
 
-Runs in the caller's thread, over a connection of the caller's (session.py). What one call reads is bounded: a list walks down
-from the newest id in growing windows and stops when it has enough or when its time is over, and then says how far it came.
+Runs in the caller's thread, over a connection of the caller's (session.py). A call reads a bounded number of rows: a list walks
+down from the newest id in growing windows and stops when it has enough or when its time is over, and then says how far it came.
 
-It changes nothing: that is changes.py's. Of all this `JobDetail` alone is public.
+It changes nothing: changes.py does. `JobDetail` alone is public.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIRST_WINDOW, GROWTH = 10_000, 10
 """Ids in the first window, and how much larger each next one is: a rare state is found in few steps, a common one in one."""
 
 PATIENCE = 3.0
-"""Seconds after which a list stops looking further back: what a person waits for without wondering."""
+"""Seconds after which a list stops looking further back: as long as a person waits without wondering. A guess."""
 
 ROW = 14
 """Fields of a JobRow, which a row of job_show.sql begins with."""
@@ -88,7 +88,7 @@ class JobDetail(JobRow):
 
     @property
     def output(self) -> Any:
-        """Return what `work` returned, likewise; None also where it returned nothing, or nothing was kept."""
+        """Return the value that `work` returned, likewise; None also if it returned nothing, or nothing was kept."""
         return None if self.output_json is None else msgspec.json.decode(self.output_json)
 
 

@@ -1,7 +1,7 @@
-"""What an operator asks of leaders: who leads what until when, which chores ran, and to give a lease up.
+"""Show the leaders, their leases and the last runs of their chores to an operator, and ask a leader to resign.
 
-Plain functions over a connection of the caller's, like those of admin.py. Resigning is a row with the term that it is meant for:
-asked twice, or too late, it ends no other term.
+Plain functions over a connection of the caller's (session.py). A request to resign names the term that it is meant for: sent
+twice, or too late, it ends no other term.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def list_leases(connection: Connection) -> list[LeaseRow]:
 
 
 def list_chores(connection: Connection) -> list[ChoreRow]:
-    """Return what the leaders' chores did last: 5 s late at most if rows were changed, a minute if there was nothing to do."""
+    """Return the last runs of the leaders' chores; they are noted within 5 s if rows were changed, otherwise within a minute."""
     return [ChoreRow(*row) for row in connection.run("chore_list")]
 
 

@@ -1,10 +1,10 @@
-"""What an operator does with periodic jobs: look at them, pause, resume, run by hand, delete.
+"""List, pause, resume, run and delete periodic jobs, for an operator.
 
 Plain functions over a connection of the caller's (`admin.connect` makes one), values in and values out. Each change is one
-statement, and the leader is told by a notification; without it it finds out within seconds.
+statement with a notification to the leader; should that be lost, the leader finds the change within seconds.
 
-It deliberately changes no definition: those are the application's, and its next start would write them again. So one that
-a living process declares is not deleted either.
+It deliberately changes no definition: definitions are the application's, and its next start would write them again. So a
+definition that a living process declares is not deleted either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an operator sees of queues and does to them: how much waits in each and for what, pause, resume.
+"""List queues with their counts, show why jobs wait, pause and resume queues, for an operator.
 
 Runs in the caller's thread, over a connection of the caller's (session.py). Counts stop at COUNT, so that a queue of millions is
 listed as fast as another. It deliberately knows nothing of single jobs: those are jobs.py's and changes.py's.
@@ -21,7 +21,7 @@ COUNT = 100_000
 """Where counting stops, for each queue: about 50 ms of reading an index. A count that has reached it means 'or more'."""
 
 KINDS = 1_000
-"""Kinds that are listed at most of those whose jobs wait for a worker: more than an app has, and some milliseconds."""
+"""Kinds with jobs that wait for a worker are listed up to this number: more than an app has, and some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class QueueRow:
 
     @property
     def unworked(self) -> bool:
-        """Tell whether there is something to do and nobody who does it."""
+        """Tell whether the queue has jobs to run and no process that works it."""
         return not self.processes and bool(self.available or self.scheduled or self.retryable or self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingRow:
-    """A kind of a queue whose jobs wait for a worker; the count stops at COUNT."""
+    """A kind of a queue with jobs that wait for a worker; their count stops at COUNT."""
 
     queue: str
     kind: str
@@ -54,7 +54,7 @@ class WaitingRow:
 
     @property
     def why(self) -> str:
-        """Say what they wait for."""
+        """Say why they wait."""
         if self.known:
             return f"a living process has a worker for kind '{self.kind}', and takes it when it has room"
         return f"no living process of queue '{self.queue}' has a worker for kind '{self.kind}'"
@@ -66,7 +66,7 @@ def list_queues(connection: Connection) -> list[QueueRow]:
 
 
 def list_waiting(connection: Connection, count: int = COUNT) -> list[WaitingRow]:
-    """Return the kinds whose jobs wait for a worker, by queue; counts stop at `count`, the list at KINDS."""
+    """Return the kinds with jobs that wait for a worker, by queue; counts stop at `count`, the list at KINDS."""
     return [WaitingRow(*row) for row in connection.run("kind_waiting", count, KINDS)]
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def connect(config: Config, url: str) -> Connection:
-    """Open a connection for these functions, and make sure that the schema is what they expect.
+    """Open a connection for these functions, and make sure that the schema has the version that they expect.
 
-    Its plans are not pinned: the archive is read by block-range indexes, which need those that the hot statements must not take.
+    Its plans are not pinned: the archive is read by block-range indexes, with plans that the hot statements must not take.
     """
     connection = db.operators_session(config, url, "admin")
     try:

@@ -1,8 +1,8 @@
 """The command line: `fastq COMMAND ...`. Each command is a module of this package; only the one that is named is imported.
 
-A command module has `EPILOG` (examples, for its help), `add_arguments(parser)` and `main(options) -> exit code`. What it
-raises on purpose, what the database refuses and what the system does (no space, a folder that is read-only) becomes one line
-on stderr and an exit code here; everything else is a bug and keeps its traceback.
+A command module has `EPILOG` (examples, for its help), `add_arguments(parser)` and `main(options) -> exit code`. Errors that it
+raises on purpose, errors of the database and errors of the system (no space, a folder that is read-only) become one line on
+stderr and an exit code here; any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ migrated, 130 interrupted
 
 HINT = "is the server running? --database or FASTQ_DATABASE_URL names it; without both an embedded Postgres is used"
 UNANSWERED = ("Is the server running", "timeout expired", "failed to resolve host", "closed the connection unexpectedly")
-"""What libpq and psycopg say of a server that nobody has heard; they have no codes for it."""
+"""Parts of the messages of libpq and psycopg about a server that does not answer; they have no codes for it."""
 
 RIGHTS = "fastq migrate and fastq run take the owner of the schema, other commands a role with less: docs/postgres.md, Roles"
 
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         note("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed it
         _drop_output()
         return OK
     except FastqError as error:
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _drop_output()
         return FAILED
     except Exception as error:
-        from fastq.postgres import db, sqlstate  # noqa: PLC0415 - what raised it has loaded this; help does without
+        from fastq.postgres import db, sqlstate  # noqa: PLC0415 - the code that raised has loaded this; help does without
 
         if not isinstance(error, db.Error):
             raise
@@ -117,7 +117,7 @@ def _open_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Write what stdout still holds if it takes it, so that the interpreter's own end does not fail with it."""
+    """Flush stdout if it still takes its buffer, so that the flush at the interpreter's end does not fail."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -181,7 +181,7 @@ def _failed(error: FastqError) -> int:
     """Tell an error and choose the exit code."""
     note(f"fastq: {error}")
     if isinstance(error, DatabaseUnavailable) and any(sign in str(error.__cause__) for sign in UNANSWERED):
-        note(f"fastq: {HINT}")  # a server that refuses us, or a URL that cannot be followed, says itself what for
+        note(f"fastq: {HINT}")  # a server that refuses us, or a URL that cannot be followed, says itself why
     if isinstance(error, DatabaseUnavailable | MigrationError):
         return NO_DATABASE
     usage = (ConfigError, LeaseError, OptionError, RegistryError, UnknownKind, ValueError)

@@ -53,8 +53,8 @@ or by fastq migrate.
 """
 
 SHUTDOWN_TIMEOUT = 2
-"""Seconds that running jobs get at a change and at the end, where nobody says otherwise: who changed the code waits for it, and
-what is handed back runs again with it. A guess."""
+"""Seconds that running jobs get at a change and at the end, unless the setting is given: the developer waits for the new code,
+and jobs that are handed back run again with it. A guess."""
 
 LOOK = 0.3
 """Seconds between two looks at the child; a person does not notice."""
@@ -109,7 +109,7 @@ def main(options: argparse.Namespace) -> int:
         note(f"watching the Python files in {directory}; Ctrl-C ends it\n")
         stop = _Stop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # which is what nohup is for
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup has it ignored, and means it
                 signal.signal(number, stop)
         return _run(words, directory, patience + GRACE, stop)
 
@@ -141,7 +141,7 @@ def end_with(alive: int) -> None:
 
 def _run(words: list[str], directory: Path, patience: float, stop: _Stop) -> int:
     """Keep the child going until a signal comes."""
-    alive, _ours = os.pipe()  # which the end of this process closes, whatever that is
+    alive, _ours = os.pipe()  # closed by the end of this process, of any kind
     child = _start(words, alive)
     told = False
     try:
@@ -164,7 +164,7 @@ def _start(words: list[str], alive: int) -> subprocess.Popen[bytes]:
 
 
 def _end(child: subprocess.Popen[bytes], patience: float, stop: _Stop) -> None:
-    """Ask the child to end and wait for it; pass a second signal on, and kill what does not end."""
+    """Ask the child to end and wait for it; pass a second signal on, and kill it if it does not end."""
     passed_on = max(stop.count, 1)
     child.terminate()
     give_up = time.monotonic() + patience

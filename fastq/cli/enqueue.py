@@ -94,7 +94,7 @@ def _checked(options: argparse.Namespace, config: Config) -> tuple[Kind[Any], An
     given = _object(options)
     args = kind.codec.decode(msgspec.json.encode(given))
     known = field_names(kind.type)
-    if known is None:  # what was written has all fields of a pydantic model, and of a mapping what was given
+    if known is None:  # the written JSON has all fields of a pydantic model, and of a mapping the given ones
         seen = msgspec.json.decode(kind.codec.encode(args))
         known = list(seen) if isinstance(seen, dict) else list(given)
     if unknown := [name for name in given if name not in known]:
@@ -116,7 +116,7 @@ def _object(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _reason(given: bytes, error: Exception) -> str:
-    """Say what is wrong with JSON; msgspec calls a lone surrogate truncated, and does not say where bytes are no text."""
+    """Explain why the JSON is refused: msgspec calls a lone surrogate truncated, and does not say where bytes are no text."""
     try:
         fault = fault_in_text(json.loads(given.decode()))
     except UnicodeDecodeError as unreadable:

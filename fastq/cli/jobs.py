@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the action."""
     config = settings.load(options)
     with opened(config) as connection:
         if options.action == "list":
@@ -117,7 +117,7 @@ def _is_filtered(options: argparse.Namespace) -> bool:
 
 
 def _why_waiting(connection: Connection, jobs: Sequence[admin.JobRow]) -> dict[tuple[str, str], str]:
-    """Say by queue and kind what the waiting ones among these jobs wait for."""
+    """Return the reason of the waiting jobs among these, by queue and kind."""
     if not any(job.state is State.WAITING for job in jobs):
         return {}
     return {(row.queue, row.kind): row.why for row in admin.list_waiting(connection, count=1)}

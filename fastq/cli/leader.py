@@ -1,4 +1,4 @@
-"""`fastq leader`: who leads, what the leaders' chores did, and asking one to resign."""
+"""`fastq leader`: show the leaders and the last runs of their chores, and ask one to resign."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the action."""
     config = settings.load(options)
     with opened(config) as connection:
         if options.action == "resign":

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Migrate, or say what that would do."""
+    """Migrate, or list the migrations that would run."""
     config = settings.load(options)
     if options.from_version is not None and not options.sql:
         raise OptionError("--from goes with --sql; without it the database itself says which version it has")

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the action."""
     with opened(settings.load(options)) as connection:
         if options.action == "list":
             return _list(periodic.list_periodic(connection), options)
@@ -60,7 +60,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _act(connection: Connection, action: str, name: str) -> tuple[str, dict[str, object]]:
-    """Do it; return what to tell, and the same for a script."""
+    """Run an action on one periodic job; return its result as a sentence, and as values for a script."""
     if action == "run":
         job_id = periodic.run_periodic(connection, name)
         return f"enqueued job {job_id}", {"name": name, "id": job_id}

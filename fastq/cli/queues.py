@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the action."""
     config = settings.load(options)
     with opened(config) as connection:
         rows = admin.list_queues(connection)

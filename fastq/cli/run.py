@@ -1,4 +1,4 @@
-"""`fastq run`: find what there is, say it, and hand over to the supervisor."""
+"""`fastq run`: find the app, the database and the settings, show them, and hand over to the supervisor."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:
-    """Say what was found, and what does not fit together: as a page for people, as events where the log is for machines."""
+    """Show the settings, and those that do not fit together: as a page for people, as events if the log is for machines."""
     from fastq.work.codec import codec  # noqa: PLC0415 - loads the C core
 
     queues = config.concurrency
@@ -141,7 +141,7 @@ def _adding(config: Config, queue: str) -> str:
 
 
 def _warn(config: Config, text: str) -> None:
-    """Tell what is probably not meant, in the form that the log has."""
+    """Warn of a probable mistake, in the format of the log."""
     if config.log_json:
         emit("supervisor.warns", level=logging.WARNING, warning=text)
     else:
@@ -168,7 +168,7 @@ def _queue(worker: Worker[Any]) -> str:
 
 
 def _waiting(rows: list[admin.QueueRow]) -> list[str]:
-    """Count what there is to do, over all queues."""
+    """Count the jobs of all queues that are to be run."""
     counts = {
         state: sum(getattr(row, state) for row in rows) for state in ("available", "claimed", "retryable", "scheduled", "waiting")
     }

@@ -1,4 +1,4 @@
-"""`fastq version`: what runs here, for a bug report."""
+"""`fastq version`: the versions of fastq and of all that it stands on here, for a bug report."""
 
 from __future__ import annotations
 

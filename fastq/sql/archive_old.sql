@@ -1,7 +1,7 @@
--- what: up to $9 finished jobs that ended in a window and are of queue $6 (null: any but those in $7) and of a state in $8, without those in
---       $10. The window begins at $2 (null: $3 days before today) and is $4 seconds long, but ends with its day (UTC) and $5 days before
---       now. Says the ids, places and queues of the jobs, the window's begin and end, and whether it ends now: what is younger is not old
---       enough.
+-- what: up to $9 finished jobs that ended in a window and are of queue $6 (null: any but those in $7) and of a state in $8,
+--       without those in $10. The window begins at $2 (null: $3 days before today) and is $4 seconds long, but ends with its day
+--       (UTC) and $5 days before now. Answers with the ids, row addresses (ctid) and queues of the jobs, the window's begin and
+--       end, and whether it reaches the age: then all younger jobs are not old enough yet.
 -- called by: lead/chores/prune. $1 queues (null or empty: every queue).
 -- index: job_archive_id (block ranges) of the one partition that the window's day has.
 -- locks: none; archive_prune looks again.

@@ -1,7 +1,7 @@
--- what: writes down when chores ran last, how long they took and what came of it. Of a term that is over only the statements that came
---       too late count, once a later one has written.
--- called by: lead/term/term: now and then. $1 lease, $2 term. Arrays: $3 names, $4 seconds ago, $5 seconds taken, $6 runs in this term,
---            $7 rows changed in this term, $8 statements that came too late since the last note, $9 errors.
+-- what: writes down when chores ran last, how long they took and with which result. If a later term has written already, only the
+--       number of statements that came too late is added.
+-- called by: lead/term/term: now and then. $1 lease, $2 term. Arrays: $3 names, $4 seconds ago, $5 seconds taken, $6 runs in this
+--            term, $7 rows changed in this term, $8 statements that came too late since the last note, $9 errors.
 -- index: chore_pkey.
 -- locks: the rows.
 insert into fastq.chore (lease, name, term, ran_at, took, runs, changed, fenced, error)

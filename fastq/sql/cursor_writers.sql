@@ -1,6 +1,7 @@
--- what: whether a transaction older than xid $1, or one of those whose virtual ids are $2, may still commit rows of job: one that holds
+-- what: whether a transaction older than xid $1, or one with a virtual id in $2, may still commit rows of job: it may if it holds
 --       the lock that inserting takes.
--- called by: work/cursor/low_water: when the snapshots alone do not let the low-water mark move: some old transaction lives, but need not be ours.
+-- called by: work/cursor/low_water: when the snapshots alone do not let the low-water mark move: some old transaction lives, but
+--            need not be ours.
 -- index: none: it reads the lock table.
 -- locks: none.
 select exists (

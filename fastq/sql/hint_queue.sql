@@ -1,6 +1,7 @@
--- what: says how full the server's queue of notifications is, from 0 to 1, and which sessions may keep it so, the likeliest first: one that
---       listens takes what has come when its transaction ends, and one that does not read what it is sent takes no more. To ask is
---       also what makes Postgres drop what all have taken: it does that by itself only with each notification for which there is room.
+-- what: says how full the server's queue of notifications is, from 0 to 1, and which sessions may keep it so, the likeliest
+--       first: one that listens takes its notifications when its transaction ends, and one that does not read its socket takes no
+--       more. The question also makes Postgres drop the notifications that all have taken: by itself it does so only when it adds
+--       one, if there is room.
 -- called by: enqueue/client, enqueue/client_async, postgres/hints: when a statement was refused because the queue is full.
 -- index: none.
 -- locks: those of the queue, for a moment.

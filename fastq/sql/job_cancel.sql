@@ -1,6 +1,7 @@
--- what: moves waiting jobs to the archive as cancelled, and asks for the end of running ones; says of each id what it was and what it became.
--- called by: admin/changes, enqueue/client, enqueue/client_async: cancel. $1 ids, $2 channel (null: no hint). The state goes as text: a driver asks the server about types that it
---            does not know, in a statement that may find anybody's functions.
+-- what: moves waiting jobs to the archive as cancelled, and asks for the end of running ones; answers for each id with the state
+--       before and after.
+-- called by: admin/changes, enqueue/client, enqueue/client_async: cancel. $1 ids, $2 channel (null: no hint). The state goes as
+--            text: a driver asks the server about types that it does not know, in a statement that may find anybody's functions.
 -- index: job_pkey; job_archive_id (block ranges).
 -- locks: the living rows, in the order of their ids.
 with mine as (

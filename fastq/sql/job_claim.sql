@@ -1,10 +1,10 @@
--- what: claims up to $7 jobs of one queue, best priority first, each after its cursor; the answer is one row of blobs. Args of $13 bytes
---       and more, and compressed ones, are counted as the text that they will be; when they have come to $12 bytes, no more such jobs
---       are taken. The last column tells the bytes that were counted, and priority and seq of the first job that was left. The sum is
+-- what: claims up to $7 jobs of one queue, best priority first, each after its cursor; the answer is one row of blobs. Args of
+--       $13 bytes and more, and compressed ones, are counted by the length of their text; once the sum has reached $12 bytes, no
+--       more such jobs are taken. The last column holds the sum, and priority and seq of the first job that was left. The sum is
 --       kept in settings of the transaction, so that small args cost no more than two looks at their header.
--- called by: work/cursor/claims: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4 (exclusive), $7 limit,
---            $8-$11 upper end of seq by priority (inclusive): a re-scan ends at each priority's own frontier, or what waits beyond
---            one of them would be taken before its turn. $12, $13 bytes, $14 ids that are passed over.
+-- called by: work/cursor/claims: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4
+--            (exclusive), $7 limit, $8-$11 upper end of seq by priority (inclusive): a re-scan ends at each priority's own
+--            frontier, or jobs beyond one of them would be taken before their turn. $12, $13 bytes, $14 ids that are passed over.
 -- index: job_ready, one range per priority. The UPDATE is HOT: it changes no column that an index names.
 -- locks: the claimed rows, and until the statement's end those that were left; rows that others have locked are skipped.
 with claimed as (

@@ -1,12 +1,13 @@
--- what: claims what is available in one part of a queue's first priority, all of it. It finds and changes the rows in one step, which
---       saves a fifth of what job_claim takes; but it has no limit other than its numbers, of which each is given once (unless the
---       sequence went back), and it waits for rows that somebody else changes: 20 ms for each, and if that is not enough it fails
---       and has claimed nothing. Large args are counted as in job_claim; the job that is told as left is the one with the lowest seq.
--- called by: work/cursor/claims: a part of the backlog that is no longer than the limit. $1 claim, $2 queue, $3 (exclusive) and $4 (inclusive) ends of
---            the part, $5 and $6 the bytes that are $12 and $13 of job_claim.
+-- what: claims all available jobs in one part of a queue's first priority. It finds and changes the rows in one step, which takes
+--       a fifth less time than job_claim. But it has no limit other than the width of the part (each seq is given once, unless
+--       the sequence went back), and it waits for rows that another transaction changes: 20 ms for each; after that it fails and
+--       has claimed nothing. Large args are counted as in job_claim; of the jobs that were left the one with the lowest seq is
+--       named.
+-- called by: work/cursor/claims: a part of the backlog that is no longer than the limit. $1 claim, $2 queue, $3 (exclusive) and
+--            $4 (inclusive) ends of the part, $5 and $6 the bytes that are $12 and $13 of job_claim.
 -- index: job_ready, one range. The UPDATE is HOT: it changes no column that an index names.
--- locks: the claimed rows. The time limit is set before the first of them and ends with the transaction; it says nothing of the
---        wait for the table, which has come before.
+-- locks: the claimed rows. The time limit is set before the first of them and ends with the transaction; it does not hold for the
+--        wait for the table's lock, which comes before.
 with claimed as (
     update fastq.job
     set state = 'running', claim = $1::bigint, attempt = attempt + 1, attempted_at = clock_timestamp()

@@ -1,5 +1,6 @@
--- what: claims those of the jobs $2 that still wait for a worker, straight from waiting: made available they would be anybody's, and who has no
---       worker for them would take them again. They get a seq, since the rows of running jobs are looked for by it. The answer is that of job_claim.
+-- what: claims those of the jobs $2 that still wait for a worker, straight from waiting: if they were made available, a process
+--       without a worker for them could take them again. They get a seq, by which the rows of running jobs are found. The answer
+--       is that of job_claim.
 -- called by: work/claim/waiting: after job_waiting. $1 claim, $2 ids bigint[], $3 queue.
 -- index: job_pkey.
 -- locks: the claimed rows; rows that others have locked are skipped.

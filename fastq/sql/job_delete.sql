@@ -1,7 +1,8 @@
--- what: removes waiting and finished jobs for good; running ones stay. Says of each id what it was and whether it is gone.
+-- what: removes waiting and finished jobs for good; running ones stay. Answers for each id with its state and whether it is gone.
 -- called by: admin/changes: delete. $1 ids.
 -- index: job_pkey; job_archive_id (block ranges).
--- locks: the living rows, then the finished ones, each in the order of their ids: like job_rerun, or the two would wait for one another.
+-- locks: the living rows, then the finished ones, each in the order of their ids: like job_rerun, or the two would wait for one
+--        another.
 with mine as (
     select id, state from fastq.job where id = any ($1::bigint[]) order by id for update
 ), gone as (

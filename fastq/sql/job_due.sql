@@ -1,5 +1,5 @@
--- what: the ids and queues of up to $2 jobs that are due, those that have waited longest first, each queue its share, without those in $3; and in how
---       many seconds the next job is due that is not due yet (null: none waits).
+-- what: the ids and queues of up to $2 jobs that are due, those that have waited longest first, each queue its share, without
+--       those in $3; and in how many seconds the next job is due that is not due yet (null: none waits).
 -- called by: lead/chores/promote. $1 queues (null or empty: every queue).
 -- index: job_due: skipped from queue to queue, then a range of each.
 -- locks: none; job_promote looks again.
@@ -13,7 +13,7 @@ with recursive every (queue) as (
     union all
     select distinct unnest($1::text[])
 ), late as materialized (
-    -- statement_timestamp(), not clock_timestamp(): an index is searched for what does not change on the way.
+    -- statement_timestamp(), not clock_timestamp(): an index is searched only for a value that stays the same during the statement.
     select queue from ours
     where exists (select from fastq.job where job.queue = ours.queue and scheduled_at <= statement_timestamp())
 ), due as (
@@ -31,7 +31,7 @@ with recursive every (queue) as (
     from ours
     cross join lateral (
         select scheduled_at from fastq.job
-        where job.queue = ours.queue and scheduled_at > statement_timestamp() and scheduled_at < 'infinity'  -- which is no seconds away
+        where job.queue = ours.queue and scheduled_at > statement_timestamp() and scheduled_at < 'infinity'  -- infinity has no seconds
         order by scheduled_at
         limit 1
     ) as next

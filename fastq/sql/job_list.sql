@@ -1,5 +1,6 @@
--- what: up to $7 jobs, living and finished, whose id is in ($1, $2], newest first. $3 states, $4 kind, $5 queue, $6 tag; null: any.
--- called by: admin/jobs: list, which walks down in windows of ids, so that what one call reads is bounded.
+-- what: up to $7 jobs, living and finished, whose id is in ($1, $2], newest first. $3 states, $4 kind, $5 queue, $6 tag; null:
+--       any.
+-- called by: admin/jobs: list, which walks down in windows of ids, so that one call reads a bounded number of rows.
 -- index: job_pkey backwards; job_archive_id (block ranges).
 -- locks: none.
 select *

@@ -1,9 +1,11 @@
--- what: the ids of the jobs that the table says a process runs, within a range of each priority of a queue, among the first $13 rows there
---       that are available or running; how many rows it looked at, the priority and the seq of the last one, and how many us that took,
---       without what it waited for a lock on the table. Answers in blobs, like a claim.
---       It finds nothing while another process has that number too: the numbers went back (a restore, say), and ours is to leave.
--- called by: work/claim/forgotten: on a new connection and now and then, until it looked at less than $13. $1 process, $2 its pid, $3 its host,
---            $4 queue, $5-$8 place in priority 1-4 (exclusive), $9-$12 upper end of seq by priority (inclusive), $13 limit.
+-- what: the ids of the jobs that a process runs according to the table, within a range of each priority of a queue, among the
+--       first $13 rows there that are available or running. Also how many rows it looked at, the priority and the seq of the last
+--       one, and how many us that took, without the wait for a lock on the table. Answers in blobs, like a claim.
+--       It finds nothing while another process has the same number: the numbers went back (a restore, say), and our process is to
+--       leave.
+-- called by: work/claim/forgotten: on a new connection and now and then, until it looked at less than $13. $1 process, $2 its
+--            pid, $3 its host, $4 queue, $5-$8 place in priority 1-4 (exclusive), $9-$12 upper end of seq by priority
+--            (inclusive), $13 limit.
 -- index: job_ready, one range per priority; process_pkey.
 -- locks: none.
 with began as materialized (

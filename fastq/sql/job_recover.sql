@@ -1,14 +1,16 @@
--- what: gives back the jobs of a dead process of this host: those in $1, and whatever its unanswered claim ($2, after seq $3 in queue $4) took.
---       Jobs in $5 were executing: their attempt counts, the last attempt ends them, and one of them may have caused the death. Those
---       that were executing in an earlier death too are suspects; if there are none, all become so. A single suspect is discarded after
---       $6 crashes. Several are never: they come back apart, at random times, so that the one that kills is alone some day, and its
---       neighbours live. Jobs in $10 had ended and were not written yet, as far as is known: they ran too, and are judged as if they
---       were executing, but a first death ends none of them. One whose last attempt it was gets it once more, apart from the others. The
---       rest had not started (or had ended unseen): they are not charged. What was to be cancelled ends as cancelled, whatever
---       else would end it. Says how many are available again, how many ended, and which. Of a job's errors those stay that job_retry
---       tells of.
--- called by: host/recovery: when a child has died and its database sessions have ended. $7 process, $8 channel (null: no hint), $9 error (json text), $11
---            that of a job which had ended.
+-- what: gives back the jobs of a dead process of this host: the jobs $1, and those of its unanswered claim ($2, after seq $3 in
+--       queue $4).
+--       - Jobs in $5 were executing. Their attempt counts, and a last attempt ends the job. One of them may have caused the death:
+--         those that were executing at an earlier death too are suspects; if there are none, all are. A single suspect is discarded
+--         after $6 crashes. Several suspects never are: they come back apart, at random times, so that the one that kills is alone
+--         some day, and its neighbours live.
+--       - Jobs in $10 had ended, as far as is known, but were not written. They are judged like those in $5, but a first death
+--         ends none of them: a job in its last attempt gets that attempt once more, apart from the others.
+--       - All others had not started (or had ended unseen): their attempt does not count.
+--       - A job with a cancellation asked for ends as cancelled, before any other reason to end.
+--       Answers with how many are available again, how many ended, and which. Errors of a job are shortened as in job_retry.
+-- called by: host/recovery: when a child has died and its database sessions have ended. $7 process, $8 channel (null: no hint),
+--            $9 error (json text), $11 error of a job in $10.
 -- index: job_pkey for the ids; job_ready for the unanswered claim.
 -- locks: the rows, in the order of their ids.
 with lost as (

@@ -1,7 +1,8 @@
--- what: hands back jobs that were claimed and never started: no attempt is charged. They get a new seq (behind the cursor they would be
---       late). One whose cancellation was asked for ends cancelled.
--- called by: work/claim/unanswered, work/complete/hand_back: at a stop with jobs in the inbox; after a claim whose answer never came. $1 ids bigint[], $2 claims bigint[],
---            $3 channel (null: no hint). Answers with the number of rows that were still ours.
+-- what: hands back jobs that were claimed and never started: no attempt is charged. They get a new seq (behind the cursor they
+--       would be late). A job with a cancellation asked for ends cancelled.
+-- called by: work/claim/unanswered, work/complete/hand_back: at a stop with jobs in the inbox; after a claim whose answer never
+--            came. $1 ids bigint[], $2 claims bigint[], $3 channel (null: no hint). Answers with the number of rows that were
+--            still ours.
 -- index: job_pkey.
 -- locks: the rows, in the order of their ids.
 with mine as (

@@ -1,7 +1,10 @@
--- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and no crashes.
--- called by: admin/changes, enqueue/client, enqueue/client_async: retry. $1 ids, $2 channel (null: no hint). Says of each id what it was, as job_cancel does, and what it became.
+-- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and
+--       no crashes.
+-- called by: admin/changes, enqueue/client, enqueue/client_async: retry. $1 ids, $2 channel (null: no hint). Answers like
+--            job_cancel with the state before and after.
 -- index: job_pkey; job_archive_id (block ranges).
--- locks: the living rows, then the finished ones, each in the order of their ids: like job_delete, or the two would wait for one another.
+-- locks: the living rows, then the finished ones, each in the order of their ids: like job_delete, or the two would wait for one
+--        another.
 with mine as (
     select id, state from fastq.job where id = any ($1::bigint[]) order by id for update
 ), hurried as (

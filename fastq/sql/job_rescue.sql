@@ -1,11 +1,10 @@
--- what: gives back those of the jobs $6 that are still in the claim ($7) and attempt ($8) given, and whose process shows no life. The
---       attempt counts; the last one ends the job (discarded), and so does a cancellation that was asked for (cancelled, be it the last
---       attempt or not). Who knows which jobs had started has died with the process: a last attempt may have, so the job is not run once
---       more than it was allowed to.
---       Says how many are available again, how many ended, and which.
---       Of a job's errors those stay that job_retry tells of.
--- called by: lead/chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain, whose processes' queues count too,
---            $9 channel (null: no hint), $10 error (json text).
+-- what: gives back those of the jobs $6 that are still in the claim ($7) and attempt ($8) given, if their process shows no life.
+--       The attempt counts; the last one ends the job (discarded), and so does a cancellation that was asked for (cancelled, be
+--       it the last attempt or not). Nobody knows any more which jobs had started: a last attempt may have, so the job does not
+--       get one more than it was allowed to have.
+--       Answers with how many are available again, how many ended, and which. Errors of a job are shortened as in job_retry.
+-- called by: lead/chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain: queues of its processes count
+--            too, $9 channel (null: no hint), $10 error (json text).
 -- index: job_pkey; process_pkey; lease_pkey.
 -- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.
 with held as (

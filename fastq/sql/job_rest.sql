@@ -1,8 +1,9 @@
--- what: puts available jobs of one queue to waiting whose kind is none of $2 and no living process of the queue has a worker for: among the
---       first $7 after each priority's cursor. Says how many jobs it looked at, how many wait now, which kinds these have, and the first job
---       of each. A process of a program that announces no kinds may have any, and then no job is put to waiting.
--- called by: work/claim/resting: before a process's first claim, and where one has brought jobs of unknown kinds and there is backlog. $1 queue, $3-$6 cursor of priority 1-4 (exclusive),
---            $8 channel (null: no hint).
+-- what: puts available jobs of one queue to waiting if their kind is none of $2 and no living process of the queue has a worker
+--       for it. It looks at the first $7 jobs after each priority's cursor. Answers with how many jobs it looked at, how many
+--       wait now, which kinds these have, and the first job of each. A process of a program that announces no kinds may have any
+--       kind: then no job is put to waiting.
+-- called by: work/claim/resting: before a process's first claim, and where one has brought jobs of unknown kinds and there is
+--            backlog. $1 queue, $3-$6 cursor of priority 1-4 (exclusive), $8 channel (null: no hint).
 -- index: job_ready, one range per priority; job_pkey; process has as many rows as there are worker processes.
 -- locks: the rows that are put to waiting; rows that others have locked are skipped.
 with looked as materialized (

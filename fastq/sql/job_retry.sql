@@ -1,11 +1,12 @@
--- what: gives running jobs back to be run again: failed, snoozed, handed back, or to wait for a worker of their kind. One whose
---       cancellation was asked for ends cancelled.
---       Of a job's errors the first 10 and the last 15 stay, so that the next attempt costs no more than this one however many there were:
---       25 is what a job may have unless it was given more. The one behind the gap says in left_out how many went. All statements that
---       write an error do it in these words, which tests/db/test_job_errors.py compares.
+-- what: gives running jobs back to be run again: failed, snoozed, handed back, or to wait for a worker of their kind. A job with
+--       a cancellation asked for ends cancelled.
+--       Of a job's errors the first 10 and the last 15 stay, so that the next attempt costs no more than this one however many
+--       there were: 25 is the default of max_attempts. The error behind the gap says in left_out how many were dropped. All
+--       statements that write an error do it in these words, which tests/db/test_job_errors.py compares.
 -- called by: work/complete/completer. Arrays of one length: $1 ids, $2 claims, $3 delays in seconds (<= 0: at once; infinity:
 --            until a process has a worker for the kind), $4 charged (false: the
---            attempt does not count), $5 errors (json text or null). $6 channel (null: no hint). Answers with the number of rows that were still ours.
+--            attempt does not count), $5 errors (json text or null). $6 channel (null: no hint). Answers with the number of rows
+--            that were still ours.
 -- index: job_pkey.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
 with given as (

@@ -1,4 +1,4 @@
--- what: the running jobs of some processes whose cancellation was asked for, each with its process.
+-- what: the running jobs of some processes that are to be cancelled, each with its process.
 -- called by: host/registrar: after each beat while a job executes, and on a hint. $1 ids of processes.
 -- index: job_cancel_requested.
 -- locks: none.

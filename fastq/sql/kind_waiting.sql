@@ -1,6 +1,7 @@
--- what: the kinds whose jobs wait for a worker, by queue, $2 at most: how many jobs ($1 at most of each), and whether a living process works the
---       queue and has a worker for the kind. One whose program is older than the announcement of kinds may have any.
--- called by: admin/queues, lead/chores/unworked: to list them, and to tell of those that nobody knows.
+-- what: the kinds with jobs that wait for a worker, by queue, $2 at most: how many jobs ($1 at most of each), and whether a
+--       living process works the queue and has a worker for the kind. A process of a program that announces no kinds may have
+--       any.
+-- called by: admin/queues, lead/chores/unworked: to list them, and to warn of those that no process knows.
 -- index: job_waiting, skipped from reason to reason; process has as many rows as there are worker processes.
 -- locks: none.
 with recursive every (queue, waits_for) as (

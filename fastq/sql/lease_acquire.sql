@@ -1,9 +1,11 @@
--- what: takes a lease that is free, has run out or is missing, and begins a new term; says the term (null: it was not to be had), the
---       holder, when it expires and in how many seconds, and the holder's ttl.
--- called by: leases/lease: in autocommit. $1 name, $2 holder, $3 ttl in seconds, $4 queues or null, $5 an expires_at that the caller has seen
---            unchanged for as long as the holder's ttl (or null): a clock that was set back must not keep a dead holder's lease alive.
+-- what: takes a lease that is free, has run out or is missing, and begins a new term; says the term (null: it was not to be had),
+--       the holder, when it expires and in how many seconds, and the holder's ttl.
+-- called by: leases/lease: in autocommit. $1 name, $2 holder, $3 ttl in seconds, $4 queues or null, $5 an expires_at that the
+--            caller has seen unchanged for as long as the holder's ttl (or null): a clock that was set back must not keep a dead
+--            holder's lease alive.
 -- index: lease_pkey.
--- locks: the lease's row; never waits for it: who has it locked holds the lease, is taking it, or runs a statement of the last term.
+-- locks: the lease's row; never waits for it: the session that has it locked holds the lease, is taking it, or runs a statement
+--        of the last term.
 with free as (
     select name, term from fastq.lease
     where name = $1::text and (holder = '' or expires_at < clock_timestamp() or expires_at = $5::text::timestamptz)
@@ -22,7 +24,7 @@ with free as (
     select $1::text, $2::text, (extract(epoch from clock_timestamp()) * 1e6)::bigint, $3::float8, clock_timestamp(),
         clock_timestamp() + make_interval(secs => $3::float8), $4::text[]
     where not exists (select from fastq.lease where name = $1::text)
-    on conflict do nothing  -- of either key: whoever races may have read the same microsecond
+    on conflict do nothing  -- of either key: a rival may have read the same microsecond
     returning term
 )
 select coalesce((select term from taken), (select term from made)), seen.holder, seen.expires_at::text,

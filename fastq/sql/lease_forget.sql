@@ -1,11 +1,12 @@
--- what: looks at $5 leases after the one of name $4, and deletes those of users, singletons and domains, with their chores' notes, that
---       nobody has held for $6 seconds. A release leaves no time behind: one that it finds free for the first time is stamped with it.
---       One whose term is not that far behind the clock stays, for the clock is what makes terms grow when the row is made anew. Says
---       the last name, at how many it looked, and how many went.
+-- what: looks at $5 leases after the one of name $4, and deletes those of users, singletons and domains, with their chores'
+--       notes, that nobody has held for $6 seconds. A release leaves no time behind: a lease that is found free for the first
+--       time is stamped with the present time. A lease with a term less far behind the clock stays: when its row is made anew,
+--       the clock alone makes the new term larger. Answers with the last name, the number of leases looked at, and the number
+--       deleted.
 -- called by: lead/chores/forget: it walks through the table so. $1-$3 fence.
 -- index: lease_pkey; chore_pkey.
--- locks: the schema's lease, for key share; the rows, for update, when they are looked at once more: who takes one has it locked, or
---        finds it locked and tries again; locked ones are skipped.
+-- locks: the schema's lease, for key share; the rows, for update, when they are looked at once more: a session that takes a lease
+--        has its row locked, or finds it locked and tries again; locked ones are skipped.
 with held as (
     select from fastq.lease
     where name = $1::text and holder = $2::text and term = $3::bigint and expires_at > clock_timestamp()

@@ -1,4 +1,5 @@
--- what: frees a lease if it is still the caller's in this term, and tells those who wait for it; no row if it was not.
+-- what: frees a lease if it is still the caller's in this term, and notifies the processes that wait for it; no row if it was
+--       not.
 -- called by: leases/lease. $1 name, $2 holder, $3 term, $4 channel (null: no hint).
 -- index: lease_pkey.
 -- locks: the row.

@@ -1,5 +1,5 @@
--- what: frees all leases of singletons that a dead process holds, and tells those who wait for them. What it still has under way in the
---       database, with the fence of one of them, is awaited by who takes that lease next.
+-- what: frees all leases of singletons that a dead process holds, and notifies the processes that wait for them. A statement of
+--       the dead process may still be under way with the fence of one of them: the next holder of that lease waits for its end.
 -- called by: host/recovery: when a child has died. $1 holder, $2 channel (null: no hint).
 -- index: none: the table has as many rows as there are leases.
 -- locks: the rows.

@@ -1,5 +1,5 @@
--- what: the periodic jobs that living processes define differently, or all of them otherwise than it is stored (who stored it last is gone),
---       each with the hashes.
+-- what: the periodic jobs that living processes define differently from each other, or all of them differently from the stored
+--       definition (the program that stored it is gone), each with the hashes.
 -- called by: lead/chores/periodic. $1 queues (null or empty: all).
 -- index: none: both tables have as many rows as there are periodic jobs, and worker processes.
 -- locks: none.

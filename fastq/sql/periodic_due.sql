@@ -1,6 +1,6 @@
--- what: the time, in how many seconds to look again (null: nothing waits), and the periodic jobs that are due or lack a next tick, each with
---       its schedule. Only those of the given queues that are not paused, not in $3, and declared by a living process, whoever that is.
---       One that was defined a moment ago and is due is about to be declared: look again soon.
+-- what: the time, in how many seconds to look again (null: nothing waits), and the periodic jobs that are due or lack a next
+--       tick, each with its schedule. Only those of the given queues that are not paused, not in $3, and declared by any living
+--       process. One that was defined a moment ago and is due is about to be declared: look again soon.
 -- called by: lead/chores/periodic. $1 queues (null or empty: all), $2 the most rows, $3 names to leave out.
 -- index: none: both tables have as many rows as there are periodic jobs, and worker processes.
 -- locks: none.

@@ -1,7 +1,8 @@
--- what: enqueues ticks: a row in periodic_tick and a job for each that has none yet, in one statement, then moves the schedules on, and wakes
---       the queues. A schedule that was changed or paused meanwhile, or is locked, is left for the next time. Answers with whether the term
---       holds, the number of jobs and the names moved.
--- called by: lead/chores/periodic. $1-$3 fence. Arrays: $4 names, $5 their hashes, $6 their next ticks; $7 names of ticks, $8 ticks. $9 channel (null: no hint).
+-- what: enqueues ticks: a row in periodic_tick and a job for each that has none yet, in one statement, then moves the schedules
+--       on, and wakes the queues. A schedule that was changed or paused meanwhile, or is locked, is left for the next time.
+--       Answers with whether the term holds, the number of jobs and the names moved.
+-- called by: lead/chores/periodic. $1-$3 fence. Arrays: $4 names, $5 their hashes, $6 their next ticks; $7 names of ticks, $8
+--            ticks. $9 channel (null: no hint).
 -- index: lease_pkey; periodic_pkey; periodic_tick_pkey finds a tick that was enqueued already.
 -- locks: the schedules' rows; a locked one is skipped. The lease's row, for key share.
 with held as (
@@ -16,7 +17,7 @@ with held as (
     where periodic.paused_at is null and exists (select from held)
     for no key update of periodic skip locked
 ), ticked as (
-    -- What lies before the next tick has been enqueued or given up, though its row may have been deleted: it never comes again.
+    -- Ticks before the next one have been enqueued or given up, though their rows may have been deleted: they never come again.
     insert into fastq.periodic_tick (name, tick, job_id)
     select schedule.name, wanted.tick, nextval(pg_get_serial_sequence('fastq.job', 'id'))
     from unnest($7::text[], $8::timestamptz[]) with ordinality as wanted (name, tick, place)

@@ -1,6 +1,6 @@
--- what: takes the next tick from periodic jobs whose last one is yet to come: the server's clock was set back, and until it is there again they
---       would be silent. The leader computes it anew, from now on; ticks that came already have their rows, and do not come again. Answers with
---       whether the term holds, and the names.
+-- what: takes the next tick from periodic jobs that have enqueued a tick of the future: the server's clock was set back, and they
+--       would be silent until it is there again. The leader computes the next tick anew, from now on; ticks that came already
+--       have their rows, and do not come again. Answers with whether the term holds, and the names.
 -- called by: lead/chores/periodic. $1-$3 fence, $4 queues (null or empty: all).
 -- index: none: the table has as many rows as there are periodic jobs; lease_pkey.
 -- locks: the schedules' rows; a locked one is skipped. The lease's row, for key share.

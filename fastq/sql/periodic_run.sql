@@ -1,5 +1,5 @@
--- what: enqueues the job of a periodic job now, whatever its schedule, and wakes its queue; answers with the job's id, or with no row if
---       there is none of this name. It counts as no tick: the next one comes as if nothing had been.
+-- what: enqueues the job of a periodic job now, outside its schedule, and wakes its queue; answers with the job's id, or with no
+--       row if there is none of this name. It counts as no tick: the next tick comes as if this job had not been.
 -- called by: admin/periodic. $1 name, $2 channel (null: no hint).
 -- index: periodic_pkey.
 -- locks: none but the new row; the commit takes the lock of NOTIFY for a moment.

@@ -1,5 +1,5 @@
--- what: the queues, in order, of periodic jobs that living processes declare, are not paused, and do not tick since nobody leads a domain
---       that maintains the queue; each with the names of the jobs. What counts as led is as in periodic_list.
+-- what: the queues, in order, of periodic jobs that living processes declare, are not paused, and do not tick since nobody leads
+--       a domain that maintains the queue; each with the names of the jobs. A domain counts as led as in periodic_list.
 -- called by: lead/chores/unled.
 -- index: none: the tables have as many rows as there are periodic jobs, worker processes and leases.
 -- locks: none.

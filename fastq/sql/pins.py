@@ -1,11 +1,11 @@
-"""The settings that our sessions are pinned to, whatever the server's, the database's or the role's defaults say. Data alone.
+"""The settings that our sessions are pinned to, against the defaults of the server, the database and the role. Data alone.
 
-What is changed for some of these defaults only is in sql/session_durable.sql. Where a pooler shares sessions nothing is pinned.
+sql/session_durable.sql changes one more setting, for some defaults only. Where a pooler shares sessions nothing is pinned.
 """
 
 PINNED_SETTINGS = {
-    # What a role's or a database's defaults could break (isolation, limits meant for people, a hostile search path), but for
-    # default_transaction_read_only: a database is told with it that it is not the one to write to, in a switchover say ...
+    # Settings with which a role's or a database's defaults could break us (isolation, limits meant for people, a hostile search
+    # path), but for default_transaction_read_only: in a switchover, say, it keeps writers away from a database ...
     "default_transaction_isolation": "read committed",
     "statement_timeout": "0",
     "lock_timeout": "0",
@@ -14,8 +14,8 @@ PINNED_SETTINGS = {
     "timezone": "UTC",
     "datestyle": "ISO",
     "intervalstyle": "postgres",
-    # ... and the plans: each statement has one right plan, by the index its header names, whatever the statistics of a
-    # table that was empty a second ago say. Prepared statements then keep that plan.
+    # ... and the plans: each statement has one right plan, by the index its header names, even if the statistics are of a
+    # second ago, when the table was empty. Prepared statements then keep that plan.
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -25,4 +25,4 @@ PINNED_SETTINGS = {
 }
 
 OPERATORS_SETTINGS = {"search_path": PINNED_SETTINGS["search_path"]}
-"""What is pinned where people look and decide, who want the archive read by its block ranges and times in their own zone."""
+"""The pins of an operator's sessions: there the archive is read by its block ranges, and times are in the user's zone."""

@@ -1,6 +1,7 @@
--- what: the processes that have given no sign of life for their time to live; in how many seconds the next one would be due (null: there
---       is none); and what an outage is known by: the server's clock, when the server was started (both in seconds since 1970), and
---       whether the newest beat of the leader's own supervisor ($1) is older than half of the time to live ($2): false if it has none.
+-- what: the processes that have given no sign of life for their time to live; in how many seconds the next one would be due
+--       (null: there is none); and three signs of an outage: the server's clock, when the server was started (both in seconds
+--       since 1970), and whether the newest beat of the leader's own supervisor ($1) is older than half of the time to live ($2):
+--       false if it has none.
 -- called by: lead/chores/rescue: to know whether the look at the running jobs is worth it, and when to ask again.
 -- index: none: the table has as many rows as there are worker processes.
 -- locks: none.

@@ -1,15 +1,15 @@
 """Write a statement so that it means the same whatever search path its session has.
 
 Run wherever a statement is made ready for a session that is not pinned: a caller's connection, a client's, one behind a pooler.
-There a name without a schema is looked up along the user's search path, and whoever may create something in one of its schemas
-may have it found instead of Postgres' own: `pg_catalog` is searched first, but `public.unnest(bigint[])` fits better than
-`pg_catalog.unnest(anyarray)`, and runs with the rights of whoever runs the statement. So functions, operators and types are
-named with their schema: `x <> y` becomes `x operator(pg_catalog.<>) y`. The files of fastq/sql stay as people read them.
+There a name without a schema is looked up along the user's search path. Any role that may create functions in one of its
+schemas may have its own found instead of Postgres': `pg_catalog` is searched first, but `public.unnest(bigint[])` fits better
+than `pg_catalog.unnest(anyarray)`, and runs with the rights of the caller. So functions, operators and types are named with
+their schema: `x <> y` becomes `x operator(pg_catalog.<>) y`. The files of fastq/sql stay as people read them.
 
 Invariant: the two texts are one statement. `tests/db/test_qualified.py` has Postgres parse both, of each file, and compares the
 trees; the second one in a session where every function, operator and type of Postgres' has a rival that is found before it.
 
-It knows words, not grammar, so a statement keeps to what it can tell apart:
+It knows words, not grammar, so statements keep to a few rules:
 - `f(x)` is a call of a function, `given (x)` is not: the blank makes the difference.
 - `operator(...)` binds more tightly than `<` and less than `-` does, so an operand of an operator stands in parentheses if it has
   operators of its own on the right: `x < (y - z)`.
@@ -35,13 +35,13 @@ _PART = re.compile(
 )
 
 _SYNTAX = {"any", "array", "coalesce", "exists", "extract", "greatest", "least", "row"}
-"""What looks like the call of a function and is the grammar's own: nothing is looked up for it."""
+"""Words of the grammar that look like the call of a function: nothing is looked up for them."""
 
 _TYPES = {"bigint", "boolean", "int", "integer", "interval", "smallint"}
 """Types that are words of the grammar, which names their schema itself."""
 
 _CLAUSES = {"from", "where", "returning", "select"}
-"""What ends the list of assignments of an `update`."""
+"""Words that end the list of assignments of an `update`."""
 
 
 def qualified(text: str) -> str:
@@ -107,7 +107,7 @@ class _Writer:
         return part if part == "=>" or every or negative else f"operator(pg_catalog.{part})"
 
     def _follows(self, place: int, *words: str) -> bool:
-        """Tell whether these come next, whatever blank is between them."""
+        """Tell whether these words come next, with any blanks between them."""
         after = (part.lower() for sort, part in self._parts[place + 1 :] if sort != "space")
         return all(part == word for part, word in zip(after, words, strict=False))
 

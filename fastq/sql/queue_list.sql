@@ -1,5 +1,5 @@
--- what: the queues that are known by a job, a row or a living process, with what is in them. Counts stop at $1: of what is ready or is
---       waiting by queue, of what waits for its time over all queues.
+-- what: the queues that are known by a job, a row or a living process, with the counts of their jobs. Counts stop at $1: of
+--       available and waiting jobs in each queue, of scheduled and retryable jobs over all queues.
 -- called by: admin/queues: list_queues. The counts are for people: bounded, so that a backlog of millions does not hold them up.
 -- index: job_ready and job_waiting, skipped from queue to queue; job_due.
 -- locks: none.

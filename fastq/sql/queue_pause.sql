@@ -1,4 +1,4 @@
--- what: pauses a queue: nothing is claimed from it any more, what runs goes on. Says since when it is paused.
+-- what: pauses a queue: no job is claimed from it any more, running jobs go on. Answers with the time since when it is paused.
 -- called by: admin/queues: pause. $1 queue.
 -- index: queue_pkey.
 -- locks: the queue's row.

@@ -1,4 +1,4 @@
--- what: lets a paused queue go on and wakes who works it; no row if it was not paused.
+-- what: lets a paused queue go on and wakes the processes that work it; no row if it was not paused.
 -- called by: admin/queues: resume. $1 queue, $2 channel (null: no hint).
 -- index: queue_pkey.
 -- locks: the queue's row.

@@ -1,5 +1,6 @@
--- what: has commits of this session waited for where the role's or the database's default is not to: what the database has confirmed, it
---       must not forget in a crash. Another value stays: whoever waits for a standby, or for the own disk alone, has chosen so.
+-- what: has commits of this session reach the disk even if synchronous_commit is off by default for the role or the database: a
+--       crash must not lose a confirmed commit. Any other value stays: it was chosen, to wait for a standby or for the own disk
+--       alone.
 -- called by: postgres/db: at the beginning of each session that is pinned.
 -- index: none.
 -- locks: none.

@@ -1,7 +1,7 @@
 """The statements of fastq/sql by name: read once, put into a schema, and qualified for sessions that are not pinned.
 
-Used by every process, in whatever thread has a statement to run. The schema's name is replaced here: the files say `fastq.`,
-which is what a user of psql sees in them too.
+Used by every process, in any thread that has a statement to run. The schema's name is replaced here: the files say `fastq.`,
+as a user of psql sees it too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
--- what: the ids and queues of up to $2 jobs that wait for a worker though nobody would put them back to waiting: a living process works their
---       queue and may have a worker for their kind, and each other one of the queue too; or one of them is of a program that announces no
---       kinds, which claims what is available alone. Without those in $3.
+-- what: the ids and queues of up to $2 jobs that wait for a worker, but would not be put back to waiting if they were available.
+--       That is so if the queue has living processes and each may have a worker for the kind; or if one of them is of a program
+--       that announces no kinds, which claims available jobs alone. Without the jobs in $3.
 -- called by: lead/chores/admit. $1 queues (null or empty: every queue).
--- index: job_waiting, skipped from reason to reason, then a range of each; process has as many rows as there are worker processes.
+-- index: job_waiting, skipped from reason to reason, then a range of each; process has as many rows as there are worker
+--        processes.
 -- locks: none; job_admit looks again.
 with recursive every (queue, waits_for) as (
     (select queue, waits_for from fastq.job where waits_for is not null order by queue, waits_for limit 1)

@@ -1,1 +1,1 @@
-"""What the commands share: options and settings, the database, and how things are printed."""
+"""The parts that all commands share: options and settings, the database, and how things are printed."""

@@ -1,7 +1,7 @@
 """Find the database that a command shall use: the configured one, or an embedded one in the data folder.
 
-The embedded server is shared: whoever finds it running joins, the last to leave stops it. It is always migrated, because
-nobody else would do it; a database of the user's own is migrated only by `fastq migrate` and `fastq dev`.
+The embedded server is shared: a command that finds it running joins, and the last to leave stops it. It is always migrated,
+because nobody else would do it; a database of the user's own is migrated only by `fastq migrate` and `fastq dev`.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def found(config: Config, *, create: bool = False) -> Iterator[Database]:
 
 
 def tell_app(config: Config) -> None:
-    """Let an app that makes a client while it is imported find the database: an embedded one that is not up by where it will be.
+    """Let an app that makes a client while it is imported find the database; an embedded one that is not up, by its future URL.
 
-    A mistake in the app, or in what it is asked, is so told before any database is made or joined.
+    So a mistake in the app or in the command's arguments shows before any database is made or joined.
     """
     from fastq.postgres import embedded  # noqa: PLC0415 - only where it is used
 

@@ -38,7 +38,7 @@ LONG = {"error"}
 """Columns that are cut where the terminal ends; the others are never cut."""
 
 GAP, SHORTEST = 2, 16
-"""Characters between columns, and what is always shown of a long one."""
+"""Characters between columns, and characters that are always shown of a long one."""
 
 
 def out(text: str = "") -> None:
@@ -47,7 +47,7 @@ def out(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Tell the person something that is no result; it may quote what was typed, so a password in it is masked."""
+    """Print a remark that is no result. It may quote an argument of the command, so a password in it is masked."""
     sys.stderr.write(masked(text) + "\n")
 
 

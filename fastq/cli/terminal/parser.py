@@ -1,8 +1,8 @@
-"""Read the arguments of a command, and say what is wrong with them: in one line, in our words, and where the help is.
+"""Read the arguments of a command, and report mistakes in them: in one line, in our words, with the place of the help.
 
 Used by every command, by those that have subcommands for each of them, and by `fastq bench`.
 
-It deliberately guesses nothing: a flag is written out, since one that is added later may begin like it.
+It deliberately completes no flag that was cut short: another flag that begins like it may be added later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ USAGE = 2
 
 
 class Parser(argparse.ArgumentParser):
-    """Say what is wrong first, and name the actions where one is missing."""
+    """Put the mistake first in an error, and name the actions where one is missing."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("allow_abbrev", False)
@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(USAGE)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - the stub's overloads
-        """Refuse what is unknown where it is: in an action, whose help lists its flags."""
+        """Refuse an unknown flag of an action in the action's own parser: its help lists the flags that there are."""
         options, unknown = super().parse_known_args(self._spelt_out(args), namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -69,7 +69,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(text: str) -> int:
-    """Read a whole number; whether it is allowed is told by whoever takes it."""
+    """Read a whole number; the function that takes it checks whether it is allowed."""
     try:
         return int(text)
     except ValueError:
@@ -77,7 +77,7 @@ def whole(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Read seconds; whether they are allowed is told by whoever takes them."""
+    """Read seconds; the function that takes them checks whether they are allowed."""
     try:
         return float(text)
     except ValueError:

@@ -13,7 +13,7 @@ from fastq.config import Config, parse_queues, variable_of
 from fastq.environment import unknown_variables
 
 DATABASE = ("database_url", "schema", "data_dir")
-"""What every command that needs the database takes."""
+"""The settings that are flags of every command that needs the database."""
 
 
 def add_database(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def tell_unknown() -> None:
 
 
 def reference() -> str:
-    """Describe every setting: flag, variable, default, what it is, what is allowed, and why."""
+    """Describe every setting: its flag, variable, default and meaning, the values allowed, and the reason of the default."""
     blocks = []
     for setting in fields(Config):
         head = f"{flag_of(setting.name)}   {variable_of(setting.name)}   default: {_default(setting) or 'none'}"

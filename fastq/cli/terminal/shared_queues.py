@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fastq.postgres.db import Connection
 
 NAMED = 5
-"""Kinds, and hosts, that a warning names: what a line bears."""
+"""Kinds, and hosts, that a warning names: as many as fit in a line."""
 
 
 def warnings(connection: Connection, queues: Iterable[str], kinds: Collection[str]) -> list[str]:
