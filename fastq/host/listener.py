@@ -9,13 +9,13 @@ and the producers poll.
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING
 
 from fastq.errors import DatabaseUnavailable
-from fastq.events import Seldom, emit
+from fastq.pauses import Pauses
 from fastq.postgres import db
+from fastq.postgres.kept import Rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,11 +40,10 @@ class Listener:
 
     def __init__(self, config: Config, url: str, on_hint: Callable[[str], None], look: Callable[[], float | None]) -> None:
         self._config = config
-        self._url = url
         self._on_hint = on_hint
         self._look = look
         self._stopping = threading.Event()
-        self._connection: Connection | None = None
+        self._session = Rebuilt("listener", lambda: db.session(config, url, "listener"), Pauses(PAUSE, PAUSE))
         self._thread = threading.Thread(target=self._run, name="fastq listener", daemon=True)
 
     def start(self) -> None:
@@ -60,22 +59,18 @@ class Listener:
 
     def watched(self) -> Iterable[Connection]:
         """Give the connection, for the watchdog."""
-        connection = self._connection
-        return [] if connection is None else [connection]
+        return self._session.watched()
 
     def _run(self) -> None:
-        seldom = Seldom()
         while not self._stopping.is_set():
             try:
-                self._connection = db.session(self._config, self._url, "listener")
-                self._connection.listen(self._config.channel)
+                connection = self._session.open()
+                connection.listen(self._config.channel)
                 self._on_hint("")  # whatever came while nobody listened
-                self._receive(self._connection)
+                self._receive(connection)
             except (db.Error, DatabaseUnavailable) as error:
-                if not self._stopping.is_set() and seldom.lets(text := db.first_line(error)):
-                    emit("listener.waits", level=logging.WARNING, error=text)
-                self._drop()
-                self._stopping.wait(PAUSE)
+                self._stopping.wait(self._session.failed(db.first_line(error), quiet=self._stopping.is_set()))
+        self._session.drop()
 
     def _receive(self, connection: Connection) -> None:
         while not self._stopping.is_set():
@@ -85,8 +80,3 @@ class Listener:
                 self._on_hint(hint)
             if quiet and again is None and not self._stopping.is_set():
                 connection.execute("select 1")
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()

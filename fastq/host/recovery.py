@@ -25,14 +25,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import board
 from fastq.errors import DatabaseUnavailable
-from fastq.events import Seldom, emit, tell_ended
+from fastq.events import emit, tell_ended
 from fastq.jobs.outcome import error_json
 from fastq.leases.lease import identity_of
 from fastq.pauses import Pauses
 from fastq.postgres import db, hints, sqlstate
+from fastq.postgres.kept import Rebuilt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from fastq.board import Board
     from fastq.config import Config
@@ -73,7 +74,7 @@ class Recovery:
         self._dead: deque[Dead] = deque()  # the main thread adds, ours takes out
         self._wakeup = threading.Event()
         self._stopping = False  # written by the main thread
-        self._connection: Connection | None = None  # written by our thread, read by the watchdog's
+        self._session = Rebuilt("recovery", self._connect, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
         self._thread = threading.Thread(target=self._run, name="fastq recovery", daemon=True)
 
     def start(self) -> None:
@@ -128,31 +129,24 @@ class Recovery:
         """Tell whether it has ended; if not, the leader of another host will make the recoveries that are left."""
         return not self._thread.is_alive()
 
-    @property
-    def connection(self) -> Connection | None:
+    def watched(self) -> Iterable[Connection]:
         """Give the connection, for the watchdog."""
-        return self._connection
+        return self._session.watched()
 
     def _run(self) -> None:
-        pauses, seldom = Pauses(FIRST_PAUSE, LONGEST_PAUSE), Seldom()
         while True:
             if not self._dead:
-                self._drop()  # deaths are rare, and an idle host keeps no connection for them
+                self._session.drop()  # deaths are rare, and an idle host keeps no connection for them
                 if self._stopping:
                     return
                 self._wakeup.wait()
                 self._wakeup.clear()
                 continue
             try:
-                if self._connection is None:
-                    self._connection = self._connect()
-                self._recover_next(self._connection)
-                pauses.reset()
+                self._recover_next(self._session.open())
+                self._session.pauses.reset()
             except (db.Error, DatabaseUnavailable) as error:
-                if seldom.lets(text := db.first_line(error)):
-                    emit("recovery.waits", level=logging.WARNING, error=text)
-                self._drop()
-                pause = pauses.next()
+                pause = self._session.failed(db.first_line(error))
                 time.sleep(FIRST_PAUSE if self._stopping else pause)
 
     def _connect(self) -> Connection:
@@ -193,8 +187,3 @@ class Recovery:
         if again or ended:
             took = time.monotonic() - began
             emit("jobs.recovered", level=logging.WARNING, pid=dead.pid, again=again, ended=ended, took=round(took, 4))
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()

@@ -24,13 +24,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from fastq.errors import DatabaseUnavailable
-from fastq.events import Seldom, emit
+from fastq.events import emit
 from fastq.host.neighbours import Neighbours
 from fastq.host.recovery import Recovery
 from fastq.leases.lease import identity
 from fastq.pauses import Pauses
 from fastq.postgres import db
 from fastq.postgres.connecting import Opener
+from fastq.postgres.kept import Rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -72,8 +73,8 @@ class Registrar:
         self._hinted = False  # at a cancellation; set by the listener's thread, cleared by ours, who asks then
         self._stopping = False
         self._registered = False  # a process, ever
-        self._connection: Connection | None = None
-        self._opener = Opener(config, url, "registrar", min(config.beat_timeout, config.statement_timeout))
+        opener = Opener(config, url, "registrar", min(config.beat_timeout, config.statement_timeout))
+        self._session = Rebuilt("registrar", opener.open, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
         self._until = 0.0  # monotonic time at which the present try is given up
         self.neighbours = Neighbours(config)
         self._recovery = Recovery(config, url, board, self._recovered)
@@ -132,42 +133,51 @@ class Registrar:
 
     def watched(self) -> Iterable[Connection]:
         """Give the connections, for the watchdog."""
-        return [connection for connection in (self._connection, self._recovery.connection) if connection is not None]
+        return [*self._session.watched(), *self._recovery.watched()]
 
     def _run(self) -> None:
-        pauses, seldom = Pauses(FIRST_PAUSE, LONGEST_PAUSE), Seldom()
         while True:
             began = time.monotonic()
             self._begin_try()
             try:
                 connection = self._connected()
-                if self._stopping and not self._recovery.owes:
-                    ahead = list(self._numbers)[:1]  # registered, and not needed any more
-                    self._ask(connection, "process_end", [*ahead, *self._gone], identity())
-                    self._gone.clear()
+                if self._is_done:
+                    self._leave(connection)
                     return
-                if not self._numbers:
-                    self._take_numbers(connection)
-                self._beat(connection)
-                self._registered = True
-                pauses.reset()
-                self._begin_try()
-                self._take_away(connection)
-                self._tell_cancelled(connection)
-                self.neighbours.look(lambda name, *params: self._ask(self._connected(), name, *params))
+                self._look_after(connection)
             except (db.Error, DatabaseUnavailable, RuntimeError) as error:  # the last: no more threads for a while
-                if seldom.lets(text := db.first_line(error)):
-                    emit("registrar.waits", level=logging.WARNING, error=text)
-                self._drop()
-                if self._stopping and not self._registered and not self._recovery.owes:
+                pause = self._session.failed(db.first_line(error))
+                if self._is_done and not self._registered:
                     return  # there is nothing to undo
-                pause = pauses.next()
                 rest = FIRST_PAUSE if self._stopping else min(pause, self._config.beat_timeout)
                 time.sleep(max(0.0, began + rest - time.monotonic()))
                 continue
-            if not self._stopping or self._recovery.owes:
+            if not self._is_done:
                 self._wakeup.wait(max(0.0, began + self._config.beat_interval - time.monotonic()))
                 self._wakeup.clear()
+
+    @property
+    def _is_done(self) -> bool:
+        """Tell whether nobody needs a beat any more: we are to end, and the jobs of all dead children have been given back."""
+        return self._stopping and not self._recovery.owes
+
+    def _look_after(self, connection: Connection) -> None:
+        """Beat, then do what is due beside it: in a try of its own, and the beat is the first thing of the next."""
+        if not self._numbers:
+            self._take_numbers(connection)
+        self._beat(connection)
+        self._registered = True
+        self._session.pauses.reset()
+        self._begin_try()
+        self._take_away(connection)
+        self._tell_cancelled(connection)
+        self.neighbours.look(lambda name, *params: self._ask(self._connected(), name, *params))
+
+    def _leave(self, connection: Connection) -> None:
+        """Take away the rows of this host's processes that are left."""
+        ahead = list(self._numbers)[:1]  # registered, and not needed any more
+        self._ask(connection, "process_end", [*ahead, *self._gone], identity())
+        self._gone.clear()
 
     def _begin_try(self) -> None:
         self._until = time.monotonic() + self._config.beat_timeout
@@ -178,9 +188,7 @@ class Registrar:
 
     def _connected(self) -> Connection:
         """Return the connection, or make one within what is left of the try."""
-        if self._connection is None:
-            self._connection = self._opener.open(self._left())
-        return self._connection
+        return self._session.open(self._left())
 
     def _ask(self, connection: Connection, name: str, *params: object) -> list[tuple[Any, ...]]:
         """Run a statement within what is left of the try; on the connection that it is cut with nothing is asked again."""
@@ -238,8 +246,3 @@ class Registrar:
             cancelled.setdefault(number, []).append(id_)
         if cancelled:
             self._cancel(cancelled)
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()

@@ -35,6 +35,7 @@ from fastq.host.places import STOP_MARGIN, Places
 from fastq.host.registrar import Registrar
 from fastq.host.waker import Waker
 from fastq.lead.maintainer import Maintainer
+from fastq.postgres.kept import cut_overdue
 from fastq.sql.statements import read_statements
 from fastq.work.execute.watchdog import BEYOND_GRACE
 from fastq.work.process import desk_count, ring_size
@@ -229,11 +230,7 @@ class Supervisor:
     def _cut_overdue(self, now: float) -> None:
         """Free a thread of ours from a statement that Postgres, or the network, does not answer."""
         for part in (self._registrar, self._listener, self._maintainer):
-            for connection in part.watched():
-                deadline = connection.deadline  # read once: its owner may take it away any moment
-                if deadline is not None and now > deadline:
-                    emit("connection.cut", level=logging.WARNING, after=connection.timeout)
-                    connection.cut()
+            cut_overdue(part.watched(), now)
 
     def _bury(self, child: Child) -> None:
         if failure := self._places.bury(child):

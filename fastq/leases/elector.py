@@ -23,12 +23,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from fastq.errors import DatabaseUnavailable
-from fastq.events import Seldom, emit
+from fastq.events import emit
 from fastq.leases import lease
 from fastq.leases.lease import Fence, Watch, boottime
 from fastq.pauses import Pauses, spread
 from fastq.postgres import db
 from fastq.postgres.connecting import Opener
+from fastq.postgres.kept import Rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,11 +98,8 @@ class Elector:
         self._config = config
         self._ttl = config.lease_ttl
         self._candidacies = list(candidacies)
-        self._connection: Connection | None = None
-        self._opener = Opener(config, url, role)
+        self._session = Rebuilt("elector", Opener(config, url, role).open, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
         self._connect_at = 0.0
-        self._pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
-        self._seldom = Seldom()
         self._wakeup = threading.Event()
         self._stopping = False
         self._hinted: set[str] = set()  # names to look at; added to by others, emptied by the thread, under the lock
@@ -151,13 +149,10 @@ class Elector:
                 self._rest_after(error)
             self._wait()
         self._release_all()
-        self._drop()
+        self._session.drop()
 
     def _rest_after(self, error: Exception) -> None:
-        if self._seldom.lets(text := f"{type(error).__name__}: {db.first_line(error)}"):
-            emit("elector.waits", level=logging.WARNING, error=text)
-        self._drop()
-        self._connect_at = boottime() + spread(self._pauses.next())
+        self._connect_at = boottime() + spread(self._session.failed(f"{type(error).__name__}: {db.first_line(error)}"))
 
     def _wait(self) -> None:
         """Sleep until a lease is due, a trust is over, or somebody calls."""
@@ -204,9 +199,9 @@ class Elector:
             candidacy.due, candidacy.looked_at = sent + FIRST_PAUSE, sent
         fences = [candidacy.fence for candidacy in held if candidacy.fence is not None]
         until = sent + lease.patience(self._within(self._ttl))
-        connection = self._session(until - sent)
+        connection = self._connected(until - sent)
         answer = lease.renew(connection, fences, self._ttl, self._within(max(0.01, until - boottime())))
-        self._pauses.reset()
+        self._session.pauses.reset()
         for candidacy in held:
             if candidacy.name not in answer:
                 self._lose(candidacy)
@@ -224,11 +219,11 @@ class Elector:
                 self._resign(candidacy, ASKED)
 
     def _try(self, candidacy: Candidacy) -> None:
-        connection, name, holder = self._session(db.CONNECT_TIMEOUT), candidacy.name, lease.identity()
+        connection, name, holder = self._connected(db.CONNECT_TIMEOUT), candidacy.name, lease.identity()
         candidacy.looked_at = sent = boottime()
         timeout = self._within(self._ttl * lease.RENEW_AT)
         answer = lease.acquire(connection, name, holder, self._ttl, candidacy.queues, candidacy.watch.stale(), timeout)
-        self._pauses.reset()
+        self._session.pauses.reset()
         if answer.term is None:
             wait = candidacy.watch.note(answer)
             candidacy.due = boottime() + (min(wait, self._config.poll_interval) if self._config.poll_only else wait)
@@ -261,7 +256,7 @@ class Elector:
             if attempt + 1 < len(lease.RELEASE_TIMEOUTS):
                 self._releasing.insert(0, (fence, attempt + 1))  # until it has succeeded
             until = boottime() + self._within(lease.RELEASE_TIMEOUTS[attempt])
-            connection = self._session(until - boottime())
+            connection = self._connected(until - boottime())
             if lease.release(connection, fence, max(0.01, until - boottime())):
                 emit("lease.released", lease=fence.name, term=fence.term)
             self._releasing = [waiting for waiting in self._releasing if waiting[0] != fence]
@@ -283,18 +278,11 @@ class Elector:
                 self._release()
             except (db.Error, DatabaseUnavailable) as error:
                 emit("lease.not_released", level=logging.WARNING, error=db.first_line(error))
-                self._drop()
+                self._session.drop()
 
     def _within(self, seconds: float) -> float:
         """Return how long to wait for an answer at most: not beyond the trust in any term that is under way."""
         return max(0.01, min([seconds, *(held.trust.left() for held in self._held())]))
 
-    def _session(self, seconds: float) -> Connection:
-        if self._connection is None:
-            self._connection = self._opener.open(self._within(seconds))
-        return self._connection
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+    def _connected(self, seconds: float) -> Connection:
+        return self._session.open(self._within(seconds))

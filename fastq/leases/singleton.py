@@ -22,6 +22,7 @@ from fastq.adapters import drivers
 from fastq.errors import DatabaseUnavailable, LeaseLost, OptionError
 from fastq.leases.lease import boottime
 from fastq.postgres import db
+from fastq.postgres.kept import Kept
 from fastq.sql.statements import qualified
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from fastq.config import Config
     from fastq.leases.elector import Trust
     from fastq.leases.lease import Fence
-    from fastq.postgres.db import Connection
 
 MAX_ITEM = 512
 """Bytes of an item's name; the table allows as many."""
@@ -96,21 +96,17 @@ class Session:
     """The connection of `once` where the function gives none: opened when it is first needed, closed at the end of the run."""
 
     def __init__(self, config: Config, url: str) -> None:
-        self.connection: Connection | None = None  # read by the watchdog
         self.schema = config.schema
-        self._config = config
-        self._url = url
+        self.kept = Kept(lambda: db.session(config, url, "once"))
         self._lock = threading.Lock()  # a function may have threads of its own
 
     def run(self, name: str, *params: object) -> drivers.Rows:
         """Run a statement in a transaction of its own. One that failed may have taken effect; it is not tried again."""
         with self._lock:
             try:
-                if self.connection is None:
-                    self.connection = db.session(self._config, self._url, "once")
-                return self.connection.run(name, *params)
+                return self.kept.open().run(name, *params)
             except BaseException as error:  # also what is thrown into the thread in the middle of it
-                self._drop()
+                self.kept.drop()
                 if isinstance(error, db.Error | DatabaseUnavailable):
                     raise DatabaseUnavailable(f"{name}: {db.first_line(error)}") from error
                 raise
@@ -118,12 +114,7 @@ class Session:
     def close(self) -> None:
         """Close it if it is open."""
         with self._lock:
-            self._drop()
-
-    def _drop(self) -> None:
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            connection.close()
+            self.kept.drop()
 
 
 class Singleton:

@@ -329,7 +329,7 @@ class Singletons:
 
     def watched(self) -> Iterable[Connection]:
         """Give the connections, for the watchdog; the elector's statements have deadlines of their own."""
-        return [connection for runner in self._runners if (connection := runner.session.connection) is not None]
+        return [connection for runner in self._runners for connection in runner.session.kept.watched()]
 
     def finish(self) -> None:
         """Wait until the leases are released. A function that still runs keeps its lease: that runs out after our end."""

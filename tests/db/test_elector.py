@@ -302,7 +302,7 @@ def test_nobody_leads_on_a_server_that_only_reads_and_somebody_does_when_it_is_p
     name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
     execute(database, f'alter database "{name}" set default_transaction_read_only = on')
     one = stand()
-    wait_for(lambda: one.elector._pauses.coming > elector.FIRST_PAUSE, 5.0, "a first try that was refused")
+    wait_for(lambda: one.elector._session.pauses.coming > elector.FIRST_PAUSE, 5.0, "a first try that was refused")
     assert one.said == []
 
     execute(server, f'alter database "{name}" reset default_transaction_read_only')

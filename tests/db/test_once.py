@@ -119,7 +119,7 @@ def test_who_does_not_trust_itself_asks_nobody(hold, database):
 
     with pytest.raises(LeaseLost):
         mine.once("a")
-    assert mine._session.connection is None
+    assert mine._session.kept.connection is None
     assert mine.stopping
 
 
@@ -132,7 +132,7 @@ def test_a_note_is_part_of_the_callers_transaction(hold, database):
         assert mine.once("a", conn)
 
     assert not mine.once("a")
-    assert mine._session.connection is not None, "only what is alone needs a connection"
+    assert mine._session.kept.connection is not None, "only what is alone needs a connection"
 
 
 def test_a_second_transaction_waits_for_the_first_and_acts_if_that_does_not(hold, database):
@@ -190,7 +190,7 @@ def test_an_item_is_a_short_text(hold, item):
 def test_a_lost_connection_is_told_and_made_anew_for_the_next_item(hold, database):
     mine = hold()
     mine.once("a")
-    execute(database, "select pg_terminate_backend(%s)", mine._session.connection.backend_pid)
+    execute(database, "select pg_terminate_backend(%s)", mine._session.kept.connection.backend_pid)
 
     with pytest.raises(DatabaseUnavailable, match="once"):
         mine.once("b")

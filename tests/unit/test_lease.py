@@ -145,7 +145,7 @@ def test_an_identity_is_made_when_it_is_first_asked_for_not_at_import():
 def test_an_elector_is_made_without_connecting_so_that_what_is_forked_before_its_start_inherits_nothing():
     elector = Elector(Config(database_url="postgresql://nowhere"), "postgresql://nowhere", [])
 
-    assert elector._connection is None
+    assert elector._session.connection is None
     assert elector.ended
 
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from fastq.events import emit
 from fastq.jobs import outcome
 from fastq.jobs.job import Job, JobCancelled, JobTimeout
+from fastq.postgres.kept import cut_overdue
 from fastq.work.execute.executor import Executor
 
 if TYPE_CHECKING:
@@ -77,11 +78,7 @@ class Watchdog:
     def tick(self, connections: list[Connection]) -> float | None:
         """Act on what is overdue; return the monotonic time by which the next tick must have come, None if it does not matter."""
         now = time.monotonic()
-        for connection in connections:
-            deadline = connection.deadline
-            if deadline is not None and now > deadline:
-                emit("connection.cut", level=logging.WARNING, after=connection.timeout)
-                connection.cut()
+        cut_overdue(connections, now)
         ends = []
         for watched in self._watched:
             job = watched.see(now)
