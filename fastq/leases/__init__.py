@@ -1,1 +1,1 @@
-"""A name for one holder: leases, who stands for them, and singletons as their function sees them."""
+"""A name for one holder: leases, the electors that stand for them, and the handle that a singleton's function is given."""

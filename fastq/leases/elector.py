@@ -1,15 +1,15 @@
 """Stand for leases, hold them, and say when a term begins and when it ends: one thread, one connection, several leases.
 
-Runs in the supervisor for its leader leases, and in a worker process for its singletons. What is done during a term is not its
-business: `begin` and `end` of a candidacy are called in its thread, in order, none left out, and return at once; so does `leave`.
+Runs in the supervisor for its leader leases, and in a worker process for its singletons. The work of a term is not its business:
+it calls `begin` and `end` of a candidacy in its thread, in order, none left out, and both return at once; so does `leave`.
 
     following   somebody else holds the lease, or nobody yet: try when it runs out (the answer tells when), or upon a hint
     holding     renew after RENEW_AT of the ttl, all leases in one statement, sooner upon a hint
     resting     resigned: leave the lease to others for a while, then follow
 
 Invariants:
-- A term ends at the latest when its trust does, whatever the database, the network or the connection do: every statement has
-  a deadline before that, and an answer that fails to come is an answer.
+- A term ends at the latest when its trust does, even if the database, the network or the connection hang: every statement has
+  a deadline before that, and no answer counts as a failed one.
 - It ends with 'lost' when somebody else may hold the lease, with 'resign' or 'stop' before it is released. It never goes on after
   its trust was over: an answer that came later releases the lease, for the threads of the term may have stopped.
 - A request to resign counts if it names the present term (a row); a notification only makes it look.
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from fastq.postgres.db import Connection
 
 REST = 2.0
-"""Seconds that who has resigned leaves the lease to others: twice the poll of those that hear no notification."""
+"""Seconds for which a candidate that has resigned leaves the lease to others: twice the poll of those without notifications."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 """Seconds between attempts to reach the database, doubling: a restarted server is found soon."""
 
 ASKED = "it was asked to (fastq leader resign)"
-"""Why a lease is given up whose row asks for it."""
+"""The reason for giving up a lease when its row asks for it."""
 
 HINT_REST = 0.05
-"""Seconds between looks that hints cause: whoever may send notifications can cause twenty statements a second, not more. They
-come after a random part of it, so that fifty candidates do not come at one moment."""
+"""Seconds between looks that hints cause: with any number of notifications nobody can cause more than twenty statements a second.
+A look comes after a random share of it, so that fifty candidates do not look at one moment."""
 
 
 class Trust:
@@ -67,7 +67,7 @@ class Trust:
 
 
 class Candidacy:
-    """One lease that is stood for, and what to call when its term begins and ends. Its state belongs to the elector's thread."""
+    """A lease to stand for, and the functions to call when a term begins and ends. Its state belongs to the elector's thread."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Candidacy:
         self.due = 0.0  # boottime of the next try or renewal
         self.looked_at = 0.0  # boottime of the last one
         self.rests_until = 0.0  # boottime
-        self.rest = REST  # seconds that the lease is left to others after resigning; set by whoever resigns, before
+        self.rest = REST  # seconds that the lease is left to others after resigning; set before resigning
         self.watch = Watch()
 
 
@@ -174,7 +174,7 @@ class Elector:
                 soon = now + HINT_REST * random.uniform(0.0, 1.0)  # noqa: S311 - no secret
                 candidacy.due = min(candidacy.due, max(soon, candidacy.looked_at + HINT_REST))
             why = unwanted.get(candidacy.fence) if candidacy.fence else None
-            if why and candidacy.trust.holds():  # else it is lost, and who lost it need not rest
+            if why and candidacy.trust.holds():  # else it is lost, and after a loss there is no need to rest
                 self._resign(candidacy, why)
 
     def _end_distrusted(self) -> None:
@@ -183,7 +183,7 @@ class Elector:
                 self._lose(candidacy)
 
     def _elect(self) -> None:
-        """Renew what is held and due, try for what is not."""
+        """Renew the held leases that are due, try for the others."""
         now = boottime()
         if any(now >= held.due for held in self._held()):
             self._renew()
@@ -250,7 +250,7 @@ class Elector:
         self._releasing.append((fence, 0))
 
     def _release(self) -> None:
-        """Release what was given up. An attempt that fails is followed by another; in the end the lease runs out by itself."""
+        """Release the leases that were given up. A failed attempt is repeated; in the end the lease runs out by itself."""
         while self._releasing:
             fence, attempt = self._releasing.pop(0)
             if attempt + 1 < len(lease.RELEASE_TIMEOUTS):
@@ -267,7 +267,7 @@ class Elector:
         if reason == "lost":
             candidacy.trust.until = 0.0  # before anybody acts upon the news
         candidacy.end(fence, reason)
-        candidacy.trust.until = 0.0  # else not before: who saw it would think that the term was lost
+        candidacy.trust.until = 0.0  # only now: a thread that saw no trust before `end` ran would report the term as lost
         return fence
 
     def _release_all(self) -> None:

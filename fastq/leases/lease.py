@@ -7,10 +7,10 @@ Invariants:
 - At most one holder per term, and the term grows with each acquisition, even over a failover that forgot some.
 - A holder trusts itself until (before the request was sent + ttl - margin), on a clock that goes on while the machine is
   suspended. An answer that came late prolongs nothing; an error says nothing, and the time runs on.
-- What a holder writes can carry its `Fence`; a statement with the fence of an old term does nothing.
+- Statements of a holder can carry its `Fence`; a statement with the fence of an old term does nothing.
 
-A connection of its own is rebuilt after an error, with a warning. One that was handed in is never closed, cut or
-replaced: its errors go to whoever handed it in. A fork of the holder holds nothing, and leaves his session alone.
+A connection of its own is rebuilt after an error, with a warning. One that was handed in is never closed, cut or replaced: its
+errors are raised to its owner. A fork of the holder holds nothing, and leaves the holder's session alone.
 It deliberately starts no thread: renewing is the caller's (or Elector's).
 """
 
@@ -60,8 +60,8 @@ SHORTEST_LOOK = 1.0
 short ttl is to be had over a slow way too."""
 
 PATIENCE = 0.7
-"""Share of what is left of the trust that a renewal may take: one that is lost without a word is sent again on a new connection
-before the trust is over. Less would give up answers that are merely slow; a guess. SHORTEST_LOOK at least."""
+"""Share of the remaining trust that a renewal may take: if no answer comes, it is sent again on a new connection before the trust
+is over. A smaller share would abandon answers that are only slow. Never less than SHORTEST_LOOK. A guess."""
 
 SHORTEST_TTL, LONGEST_TTL = 0.1, 86_400.0
 """Seconds. Wider than FASTQ_LEASE_TTL's, which leaders go by: a lease of a user's may be for a test, or for a nightly run."""
@@ -86,7 +86,7 @@ def identity() -> str:
 
 
 def identity_of(pid: int, number: int) -> str:
-    """Return what a process of this host calls itself that has drawn this number."""
+    """Return the holder's name of a process of this host that has drawn this number."""
     return f"{socket.gethostname()[:60]}:{pid}:{number:08x}"
 
 
@@ -96,7 +96,7 @@ def number_of(identity: str) -> int:
 
 
 class Fence(NamedTuple):
-    """What a statement carries to do nothing once its term is over: the first three parameters of every chore's statement."""
+    """The first three parameters of every chore's statement: with them it does nothing once its term is over."""
 
     name: str
     holder: str
@@ -104,7 +104,7 @@ class Fence(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What trying for a lease brought: the term, or who has it and for how long."""
+    """The answer to an attempt to take a lease: the term, or its holder and for how long."""
 
     term: int | None
     holder: str | None
@@ -155,7 +155,7 @@ def patience(left: float) -> float:
 
 
 class Watch:
-    """What a candidate knows of somebody else's lease: when to try again, and whether its clock can be believed."""
+    """A candidate's knowledge of another holder's lease: when to try again, and whether its expiry can be believed."""
 
     def __init__(self) -> None:
         self._expires_at: str | None = None
@@ -163,7 +163,7 @@ class Watch:
         self._ttl = 0.0
 
     def stale(self) -> str | None:
-        """Return the expiry that has not moved for the holder's whole ttl: nobody renews it, whatever the server's clock says."""
+        """Return the expiry that has not moved for the holder's whole ttl: nobody renews it, even if it is in the future."""
         return self._expires_at if self._expires_at is not None and boottime() - self._since > self._ttl else None
 
     def note(self, answer: Answer) -> float:
@@ -199,7 +199,7 @@ class Lease:
         self._connection: Connection | None = None if conn is None else db.adopt(conn, self._config)
         self._fence: Fence | None = None
         self._trusted_until = 0.0  # written by the owner's thread, read by all
-        self._process = os.getpid()  # whose all of this is: a fork's is its own
+        self._process = os.getpid()  # the process that all of this belongs to; a fork of it holds nothing
 
     def try_acquire(self) -> bool:
         """Take the lease if it is to be had now; False as well when it is ours already (renewing is `renew`)."""
@@ -224,7 +224,7 @@ class Lease:
             return False
         sent = boottime()
         if sent >= self._trusted_until:
-            self._lose()  # what was begun in the time that has run out must not go on as if nothing had been
+            self._lose()  # work that was begun in the time that has run out must not go on
             return False
         until = sent + min(patience(self._trusted_until - sent), self._config.statement_timeout)
         with self._session(until) as connection:
@@ -260,7 +260,7 @@ class Lease:
 
     @property
     def fence(self) -> Fence | None:
-        """Return what statements of ours carry, so that they do nothing once the term is over."""
+        """Return the fence for statements that shall do nothing once the term is over; None if the lease is not held."""
         return self._fence if self._process == os.getpid() else None
 
     def close(self) -> None:
@@ -328,7 +328,7 @@ class Lease:
 
 
 def _left(until: float) -> float:
-    """Return the seconds until a boottime, a moment at least: what is late fails there, as if it had taken long."""
+    """Return the seconds until a boottime, a moment at least: a late statement then fails by its time limit."""
     return max(0.01, until - boottime())
 
 

@@ -24,7 +24,7 @@ DEFAULT_TTL = 10.0
 """Seconds: the default of FASTQ_LEASE_TTL."""
 
 LOOK = 0.05
-"""Seconds between looks of one who waits: the clock may be one that tells nobody when it moves."""
+"""Seconds between looks of a thread that waits: the clock may be one that notifies nobody when it moves."""
 
 
 @dataclass
@@ -131,7 +131,7 @@ class MemoryLease:
 
     @property
     def fence(self) -> Fence | None:
-        """Return what statements of ours would carry, so that they do nothing once the term is over."""
+        """Return the fence for statements that shall do nothing once the term is over; None if the lease is not held."""
         return self._fence
 
     def close(self) -> None:

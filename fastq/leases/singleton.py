@@ -1,12 +1,12 @@
-"""What a singleton's function is given: which term it runs in, whether it is to end, and a guard for what it does to the world.
+"""The handle that a singleton's function is given: its term, whether it is to end, and a guard for its effects on the world.
 
-Used by the function's thread, its event loop and what threads it starts itself; made by singletons.py, one for each term, and
+Used by the function's thread, its event loop and any threads that it starts itself; made by singletons.py, one for each term, and
 never used for another. Told to end by the elector's thread (lost, resign) or the main one (stop).
 
 Invariants:
 - `stopping` is true from the moment that the lease may be somebody else's, without anybody having to run: it asks the clock.
 - `once` says yes to an item one time in the whole cluster, also when two holders act at once: that is a unique key, no lock.
-- A holder whose term is over is refused by the database, whatever it believes.
+- A holder is refused by the database once its term is over, even if it does not know.
 
 It deliberately holds no lock on the lease while the function's own transaction is open, and keeps no connection that nobody uses.
 """
@@ -53,7 +53,7 @@ class Notice:
         self._lock = threading.Lock()
 
     def give(self, reason: str) -> None:
-        """Give it, for the first reason that comes; whoever waits wakes up."""
+        """Give it, for the first reason that comes, and wake the threads that wait."""
         with self._lock:
             if self.reason:
                 return
@@ -121,8 +121,8 @@ class Singleton:
     """One term of a singleton, for the function that runs in it. May be used by any thread of the process.
 
     `stopping` says to return soon, `wait` sleeps until then at most, `trusted` tells whether nobody else can hold the lease,
-    `once` guards what must not happen twice; `wait_async` and `once_async` are for event loops. `name`, `term` and `fence` say
-    which it is.
+    `once` guards effects that must not happen twice; `wait_async` and `once_async` are for event loops. `name`, `term` and
+    `fence` say which it is.
     """
 
     def __init__(self, name: str, fence: Fence, notice: Notice, session: Session) -> None:
@@ -166,7 +166,7 @@ class Singleton:
         """Return True the first time that anybody asks for this item, and False from then on.
 
         With `conn`, a connection or session with an open transaction, it counts when that commits. Without, it counts at once.
-        A holder whose term is over gets LeaseLost.
+        Once the holder's term is over, it raises LeaseLost.
         """
         self._check(item)
         if conn is None:

@@ -1,1 +1,1 @@
-"""The door to Postgres: sessions, the clients' pool, what its errors mean, hints, a server of our own for a first run."""
+"""The door to Postgres: sessions, the clients' pool, the meaning of its errors, hints, a server of our own for a first run."""

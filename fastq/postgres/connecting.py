@@ -1,9 +1,9 @@
-"""Open a session within a time that is known, whatever it is that blocks: a name that is looked up, a server that is frozen.
+"""Open a session within a known time, even if the look-up of a name blocks or the server is frozen.
 
-Called by those whose time runs out meanwhile: an elector's thread or the owner of a `Lease`, since the trust in a lease does,
-and the registrar, since the rows of its processes do. Each call has a thread of its own, which may outlive it.
+Called by threads that must act before a deadline: an elector's thread or the owner of a `Lease`, because the trust in a lease
+runs out, and the registrar, because the rows of its processes do. Each call has a thread of its own, which may outlive it.
 
-Invariant: a session that comes too late is closed, by that thread, or handed to whom the caller named.
+Invariant: a session that comes too late is closed by that thread, or handed to the function that the caller named.
 It deliberately does not know how sessions are opened; that is db.py's.
 """
 
@@ -32,16 +32,16 @@ def session_within(
     timeout: float | None = None,
     late: Callable[[Connection], None] = lambda made: made.close(),
 ) -> Connection:
-    """Open a session of the runtime, or give it up after so many seconds: a thread does it, whatever it is that blocks.
+    """Open a session of the runtime in a thread, or give it up after so many seconds.
 
-    `timeout` is what its statements may take; `late` is given a session that comes too late.
+    `timeout` is the time limit of its statements; `late` is called with a session that comes too late.
     """
     future: Future[Connection] = Future()
 
     def work() -> None:
         try:
             made = db.session(config, url, role, timeout=timeout)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, who waits for the connection must hear of it
+        except BaseException as error:  # noqa: BLE001 - the caller, who waits for the connection, must hear of any
             if future.set_running_or_notify_cancel():
                 future.set_exception(error)
             return

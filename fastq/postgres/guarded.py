@@ -1,12 +1,11 @@
 """Read and write files in a folder that another user may write to as well, without being led elsewhere by him.
 
-For root, who starts an embedded Postgres as `nobody` and has to write into that user's folder: a link there in the place of a
-file would have root overwrite, read or give away whatever it points to. Run by whoever starts or stops such a server, in his
-thread.
+For root, which starts an embedded Postgres as `nobody` and has to write into that user's folder: a link there in the place of
+a file would have root overwrite, read or give away the target of the link. Run in the thread that starts or stops such a server.
 
-Invariants: a folder is opened once, and its owner looked at; names are looked up in what was opened, and no link is followed.
-What is read is a plain file of the folder's owner. What is written is a new file, which takes the place of the old one by its
-name, whatever that was. It deliberately knows nothing of Postgres.
+Invariants: a folder is opened once, and its owner looked at; names are looked up in the opened folder, and no link is followed.
+Only a plain file of the folder's owner is read. Only a new file is written, which then takes the name of the old one, be that a
+file or a link. It deliberately knows nothing of Postgres.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _LONGEST = 2**20
 
 
 class User(NamedTuple):
-    """Whose files they are."""
+    """The owner of the files."""
 
     uid: int
     gid: int
@@ -66,10 +65,10 @@ def ours(folder: Path) -> Iterator[int]:
 
 
 def read(folder: Path, name: str, owner: User, start: int = 0) -> bytes:
-    """Return what a file of the folder holds from a place on; FileNotFoundError if there is none."""
+    """Return the bytes of a file of the folder from an offset on; FileNotFoundError if there is none."""
     with opened(folder, owner.uid) as place:
         try:
-            # Not blocking, for a pipe in the place of the file would hold up who opens it.
+            # Not blocking: to open a pipe that stands in the place of the file would never return.
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
         except FileNotFoundError:
             raise
@@ -84,7 +83,7 @@ def read(folder: Path, name: str, owner: User, start: int = 0) -> bytes:
 
 
 def size(folder: Path, name: str, owner: User) -> int:
-    """Return the bytes of what has this name in the folder, be it a file or a link; 0 if nothing has."""
+    """Return the size of the file or link of this name in the folder; 0 if there is none."""
     with opened(folder, owner.uid) as place:
         try:
             return os.stat(name, dir_fd=place, follow_symlinks=False).st_size
@@ -93,7 +92,7 @@ def size(folder: Path, name: str, owner: User) -> int:
 
 
 def write(folder: Path, name: str, content: bytes, owner: User) -> None:
-    """Put a new file of the owner's in the place of what has this name."""
+    """Put a new file of the owner's in the place of the file or link of this name."""
     with opened(folder, owner.uid) as place:
         scratch = f"{name}.{secrets.token_hex(4)}"
         descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=place)

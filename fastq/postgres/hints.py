@@ -1,13 +1,13 @@
 """Send hints with statements, so that no hint decides over the statement that it rides on.
 
 Postgres keeps the notifications of all its databases in one queue. A session that listens and stays in a transaction keeps all
-that came since, and any role that may connect can fill the queue so. While it is full, no transaction commits that notifies. Each
-statement of ours has a transaction to itself: when that is refused, nothing has happened, and the statement is run once more
-without a hint. Its session sends none for REST seconds then, after which the next statement tries again. So while there is room a
-hint costs nothing more, and while there is none one statement each REST seconds is run twice. Whoever waits for a hint looks by
-itself, too (FASTQ_POLL_INTERVAL, a beat, a ttl).
+notifications since then in the queue, and any role that may connect can fill it so. While it is full, no transaction with a
+notification can commit. Each statement of ours is a transaction of its own: when that is refused, nothing has happened, and the
+statement is run once more without a hint. Its session then sends no hint for REST seconds, and the next statement tries again. So
+while there is room a hint costs nothing more, and while there is none one statement each REST seconds is run twice. A process
+that misses a hint looks by itself soon (after FASTQ_POLL_INTERVAL, a beat, a ttl).
 
-Used by the thread that owns the session; the clients, whose sessions come from a pool, keep that rest in wake_limiter.py. With
+Used by the thread that owns the session; the clients have sessions from a pool, so they keep that rest in wake_limiter.py. With
 FASTQ_POLL_ONLY nobody listens, and no hint is sent.
 
 It deliberately does not look at the queue before it is full: that would be a statement for each statement.
@@ -55,7 +55,7 @@ def refused(error: BaseException) -> bool:
         source = getattr(getattr(cause, "diag", None), "source_file", None) or getattr(cause, "server_source_filename", None)
         if code == PROGRAM_LIMIT and source == ASYNC:
             return True
-        cause = getattr(cause, "orig", None) or cause.__cause__  # SQLAlchemy and Django wrap what their driver raises
+        cause = getattr(cause, "orig", None) or cause.__cause__  # SQLAlchemy and Django wrap the errors of their driver
     return False
 
 
@@ -73,7 +73,7 @@ def sending(connection: Connection, run: Callable[[str | None], T]) -> T:
         full = error
     try:
         used, by = connection.run_one("hint_queue")
-    except Exception as error:  # noqa: BLE001 - it was done for its effect and for the log; what it means for the session shows next
+    except Exception as error:  # noqa: BLE001 - it was run for its effect and for the log; a broken session shows at the next statement
         used, by = 1.0, [f"unknown: {error}"]
     if tell(full, used, by):
         connection.no_hints_until = 0.0
@@ -81,7 +81,7 @@ def sending(connection: Connection, run: Callable[[str | None], T]) -> T:
 
 
 def tell(error: BaseException, used: float, by: Sequence[str]) -> bool:
-    """Tell that the queue was full, and who may keep it so; return whether there is room again since it was asked."""
+    """Log that the queue was full, and the sessions that may keep it so; return whether there is room again since then."""
     with _lock:
         lets = _seldom.lets("full")
     if lets:

@@ -1,11 +1,11 @@
 """Read times of the database that Python has none for: before the year 1, after 9999, and infinity.
 
-Used by every session of ours that reads rows as Python values, in whatever thread has it. Postgres' times go from 4713 BC to
+Used by every session of ours that reads rows as Python values, in the thread that owns it. Postgres' times go from 4713 BC to
 294276 AD, and a row may come from anybody: one such time would make each list unreadable in which it stands. It is read as
-EARLIEST or LATEST, of job.py, which are what can be said in every time zone; so no time that comes from here has to be
-guarded where it is converted or printed.
+EARLIEST or LATEST of job.py, which every time zone can express; so no time that comes from here has to be guarded where it is
+converted or printed.
 
-It deliberately does not tell that the time was another: what is told is right for all that Python can do with it.
+It deliberately does not report that the time was another: Python could do nothing more with the true one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MomentLoader(TimestamptzLoader):
-    """Make a datetime of a timestamptz, whatever it is."""
+    """Make a datetime of any timestamptz."""
 
     def load(self, data: Any) -> datetime:
         """Read it."""

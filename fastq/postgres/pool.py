@@ -1,12 +1,12 @@
-"""Lend out the clients' own connections, and make the cursors that read what our statements answer on anybody's.
+"""Lend out the clients' own connections, and make cursors for our statements on a user's connection.
 
-Runs in the enqueuing process, in its threads or its event loop. What db.py is to fastq's processes this is to the applications
-that enqueue: some connections instead of one session, the role's own settings but for DateStyle and statement_timeout, and no
-watchdog: whoever waits for an answer looks at the time himself.
+Runs in the enqueuing process, in its threads or its event loop. It is to applications that enqueue as db.py is to fastq's own
+processes, but with some connections instead of one session, the role's own settings but for DateStyle and statement_timeout,
+and no watchdog: the thread that waits for an answer looks at the time itself.
 
-A connection is made by the caller who needs it, when none rests; no thread of ours waits in the background. So whatever is wrong
-is told in the server's own words, and after a restart of Postgres the first enqueue goes through as soon as the server takes
-connections. What is lost is not mended but made anew, and with it go the connections that rest, which mostly share its fate.
+A connection is opened by the caller that needs it, if none rests; no thread of ours waits in the background. So the caller gets
+the server's own error, and after a restart of Postgres the first enqueue goes through as soon as the server takes connections.
+A lost connection is replaced, and the resting ones are closed with it, since mostly they are lost too.
 
 Invariant: a connection is lent in autocommit mode and idle, so nothing of ours is open between two calls; one on which anything
 has failed is closed. No call waits for ever: not for a free connection (WAIT), not for a new one, not for an answer (`seconds`).
@@ -56,7 +56,7 @@ RESTED = 30.0
 strictest after some minutes, and tell neither side. A question costs one round trip."""
 
 CHECK = 2.0
-"""Seconds that it has to answer: far more than a round trip, and short enough for the caller who waits meanwhile."""
+"""Seconds that it has to answer: far more than a round trip, and short enough for the caller, which waits meanwhile."""
 
 
 class Unanswered(psycopg.OperationalError):
@@ -106,7 +106,7 @@ def _within(seconds: float, waiting: Generator[Any, Any, Any]) -> Generator[Any,
 
 
 class _Stock(Generic[C]):
-    """What both pools know; the threads of a process share it, and each change of it is one step."""
+    """The state of both pools; the threads of a process share it, and each change of it is one step."""
 
     def __init__(self, url: str, *, prepare: bool, seconds: float) -> None:
         check_url(url)
@@ -114,12 +114,12 @@ class _Stock(Generic[C]):
         self.prepare = prepare
         self.seconds = seconds
         self.closed = False
-        self.reached = False  # there was a connection once, so the settings are right: what fails now may pass
+        self.reached = False  # there was a connection once, so the settings are right: a failure now may pass
         self.failure: psycopg.Error | None = None  # why there is no connection now
-        self._resting: list[C] = []  # who has rested least comes last, and goes first
+        self._resting: list[C] = []  # the last one has rested least, and is lent first
 
     def settings(self, end: float) -> dict[str, Any]:
-        """Return what a connection is made with, that is of use until `end`."""
+        """Return the settings for a connection that is of use until `end`."""
         left = math.ceil(end - time.monotonic())
         return {
             "autocommit": True,
@@ -130,7 +130,7 @@ class _Stock(Generic[C]):
         }
 
     def first_words(self, connection: C) -> str:
-        """Return the statements that a new connection begins with, or raise what is wrong with the database."""
+        """Return the first statements of a new connection, or raise an error if the database cannot be used."""
         if refusal := refused_encoding(connection.info):
             raise refusal
         words = [ISO_DATES] if writes_odd_dates(connection.info) else []
@@ -198,7 +198,7 @@ class Pool(_Stock[TimedConnection]):
 
     @contextmanager
     def connection(self, *, patient: bool = True) -> Iterator[TimedConnection]:
-        """Lend a connection; without patience only if one can be had now, for what is not worth the wait."""
+        """Lend a connection; if not `patient`, only one that can be had now, for a statement that is not worth the wait."""
         end = time.monotonic() + WAIT if patient else 0.0
         if not self._room.acquire(timeout=WAIT):
             raise self.exhausted()
@@ -215,7 +215,7 @@ class Pool(_Stock[TimedConnection]):
             self._room.release()
 
     def close(self) -> None:
-        """Close what rests; what is in use is closed when it is given back."""
+        """Close the resting connections; those in use are closed when they are given back."""
         self.closed = True
         self._close(*self.all_resting())
 
@@ -264,7 +264,7 @@ class AsyncPool(_Stock[TimedAsyncConnection]):
 
     @asynccontextmanager
     async def connection(self, *, patient: bool = True) -> AsyncIterator[TimedAsyncConnection]:
-        """Lend a connection; without patience only if one can be had now, for what is not worth the wait."""
+        """Lend a connection; if not `patient`, only one that can be had now, for a statement that is not worth the wait."""
         end = time.monotonic() + WAIT if patient else 0.0
         try:
             async with asyncio.timeout(WAIT):
@@ -284,7 +284,7 @@ class AsyncPool(_Stock[TimedAsyncConnection]):
             self._room.release()
 
     async def close(self) -> None:
-        """Close what rests; what is in use is closed when it is given back."""
+        """Close the resting connections; those in use are closed when they are given back."""
         self.closed = True
         await self._close(*self.all_resting())
 
@@ -327,7 +327,7 @@ class AsyncPool(_Stock[TimedAsyncConnection]):
 
 
 def copy_limits(seconds: float) -> bytes:
-    """Return what a transaction with a COPY begins with: it may last as long as jobs come, for each step of it is timed here."""
+    """Return the first statements of a transaction with a COPY: it may last as long as jobs come, as each step is timed here."""
     return f"set local statement_timeout to 0; set local lock_timeout to {_milliseconds(seconds)}".encode()
 
 
@@ -337,7 +337,7 @@ def _milliseconds(seconds: float) -> int:
 
 
 def cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[TupleRow]:
-    """Make a cursor that takes $1 and answers with tuples, whatever its connection was told to make."""
+    """Make a cursor that takes $1 and answers with tuples, even if its connection makes others by default."""
     return psycopg.RawCursor(connection, row_factory=tuple_row)
 
 

@@ -3,7 +3,7 @@
 Called once by `fastq run`, before it says that it works: each session of the runtime would fail later, or fail now and then,
 with an error of Postgres' that names no setting of ours.
 
-It opens two sessions as the runtime does. A pooler refuses what they begin with, or drops it, or hands them the same session of
+It opens two sessions as the runtime does. A pooler refuses their settings, or drops them, or hands both the same session of
 the server in turns. It deliberately prepares nothing and sets nothing to find out: that would stay in sessions of others.
 """
 
@@ -34,7 +34,7 @@ def check(config: Config, url: str) -> None:
     opened: list[Connection] = []
     try:
         for _ in range(2):
-            opened.append(db.session(config, url, "start"))  # noqa: PERF401 - what was opened is closed, also where the next one fails
+            opened.append(db.session(config, url, "start"))  # noqa: PERF401 - an opened one is closed even if the next one fails
         first, second = opened
         if why := _unpinned(first) or _shared(first, second):
             raise _refusal(why)

@@ -1,7 +1,7 @@
-"""Say what an error of the server's means, by its SQLSTATE: nobody else compares these.
+"""Tell the meaning of an error of the server's by its SQLSTATE; no other module compares these.
 
-Pure functions over whatever was raised, for each thread that runs statements; an error that is none of the server's has no code.
-It deliberately decides nothing: what to do about an error is for whoever met it.
+Pure functions over any exception, for each thread that runs statements; an exception that is none of the server's has no code.
+It deliberately decides nothing: the code that ran the statement does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a database's URL must be, and what of it is not for everybody to see.
+"""Check a database's URL, and mask its secrets in messages.
 
-Called before a connection is opened, and where a message is shown, in whatever thread that is. It knows URLs and connection
-strings as libpq reads them, and deliberately opens nothing.
+Called before a connection is opened, and where a message is shown, in any thread. It knows URLs and connection strings as libpq
+reads them, and deliberately opens nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from psycopg.conninfo import conninfo_to_dict
 from fastq.errors import ConfigError
 
 POOLER_ADVICE = "set FASTQ_POLL_ONLY=1 (--poll-only), or use a URL that leads to Postgres itself: docs/deploying.md, PgBouncer"
-"""What to do where a pooler shares the sessions of the server and the configuration does not know of it."""
+"""The advice if a pooler shares the sessions of the server and the configuration does not know of it."""
 
 
 def check_url(url: str) -> None:
-    """Refuse what libpq cannot read, before anybody tries to connect and tries again."""
+    """Refuse a URL that libpq cannot read, before anybody tries to connect and tries again."""
     try:
         host = str(conninfo_to_dict(url).get("host") or "")
     except (psycopg.Error, UnicodeError) as error:
@@ -27,11 +27,11 @@ def check_url(url: str) -> None:
         elif (why := str(error).strip().partition("\n")[0]).startswith('missing "="'):
             why = "this begins with no postgresql:// and has no '='"
         else:
-            why = why.split('"', maxsplit=1)[0].rstrip(": ")  # what libpq quotes may be a part of the password
+            why = why.split('"', maxsplit=1)[0].rstrip(": ")  # libpq's quote may be a part of the password
     else:
         if "@" not in host[1:]:  # an abstract socket begins with one
             return
-        why = "write an '@' in the user or the password as %40"  # what follows it would be looked up, and told, as the host
+        why = "write an '@' in the user or the password as %40"  # the rest of it would be looked up, and logged, as the host
     raise ConfigError(f"the database's URL: expected postgresql://USER@HOST/NAME, or name=value pairs; {why}")
 
 

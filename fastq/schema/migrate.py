@@ -1,12 +1,12 @@
 """Bring a schema to the version that this program knows: forward only, from sql/migrations/NNNN_name.sql.
 
-Run by `fastq migrate`, by `fastq dev` and by tests, in whatever thread calls it, on a connection of its own. `check` is what
-every other command does first, on the connection that it has.
+Run by `fastq migrate`, by `fastq dev` and by tests, in the caller's thread, on a connection of its own. Every other command
+begins with `check`, on the connection that it has.
 
 Invariant: a migration and its row in `fastq.migration` are one transaction, under an advisory transaction lock that is
 the schema's own. So any number of programs may migrate at once, one that is killed leaves nothing half done, and a pooler
-that shares sessions between transactions does no harm. Locks on tables are waited for briefly and then asked for again:
-whoever waits for a table lets nobody else pass.
+that shares sessions between transactions does no harm. Locks on tables are waited for briefly and then asked for again: a
+session that waits for an exclusive lock on a table lets no other session pass.
 
 It deliberately knows no way back: a version that went wrong is repaired by the next one.
 """
@@ -42,7 +42,7 @@ OLDEST_POSTGRES = 14
 """The oldest major version that the project supported when this was written."""
 
 BEGIN = "begin isolation level read committed"
-"""Whatever the default is: who has waited for the lock must see what the one before has done."""
+"""Against any default: a migration that has waited for the lock must see the changes of the one before."""
 
 HOUSEKEEPING = """\
 create table if not exists fastq.migration (
@@ -70,7 +70,7 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def migrate(url: str, schema: str = "fastq", dry_run: bool = False, tell: Callable[[str], object] = lambda _: None) -> list[str]:
-    """Apply what is missing and return its names; a dry run returns the same names and changes nothing.
+    """Apply the missing migrations and return their names; a dry run returns the same names and changes nothing.
 
     `tell` is called with a line before each one, and when one waits for its locks.
     """
@@ -92,13 +92,13 @@ def migrate(url: str, schema: str = "fastq", dry_run: bool = False, tell: Callab
 
 
 def script(schema: str = "fastq", from_version: int = 0) -> str:
-    """Return the SQL that takes a schema on from a version, for those who migrate by hand; a second run changes nothing."""
+    """Return the SQL that takes a schema on from a version, to migrate by hand; a second run of it changes nothing."""
     parts = [_script_of(schema, migration) for migration in migrations() if migration.version > from_version]
     return "\n".join(parts)
 
 
 def check(connection: Connection) -> None:
-    """Raise MigrationError with the remedy unless the connection's schema is what this program knows."""
+    """Raise MigrationError with the remedy unless the connection's schema has the version that this program knows."""
     version, known = current_version(connection), migrations()[-1].version
     if version == 0:
         raise MigrationError(f"the schema '{connection.schema}' has no fastq tables: run {_remedy(connection)}")
@@ -110,7 +110,7 @@ def check(connection: Connection) -> None:
 
 
 def _remedy(connection: Connection) -> str:
-    """Return what to type, and where: without its --database the same words would migrate another one."""
+    """Return the command to type, with its --database: without it the command would migrate another one."""
     return f"{migrate_command(connection.schema)} on the database '{connection.raw.info.dbname}'"
 
 
@@ -195,9 +195,9 @@ def _apply(connection: Connection, migration: Migration) -> bool:
 
 
 def _preamble(schema: str) -> list[str]:
-    """Return what each migration's transaction begins with."""
+    """Return the first statements of each migration's transaction."""
     return [
-        "set local search_path = pg_catalog",  # first: nobody else's function is to be found by what follows
+        "set local search_path = pg_catalog",  # first, so that the next statements find no function of another role
         f"set local lock_timeout = '{LOCK_TIMEOUT}'",
         "set local statement_timeout = 0",  # a limit meant for people must not cut a migration off; nor this, since Postgres 17:
         "select set_config(name, '0', true) from pg_catalog.pg_settings where name = 'transaction_timeout'",

@@ -2,19 +2,19 @@
 
 Run by the leader of the schema (chores/partitions.py), on its own autocommit connection; any number of supervisors may
 run it at once. One transaction per partition, under an advisory lock of the schema's own and a short `lock_timeout`. Each
-begins with `hold`: what the caller gives to make sure, until the end of the transaction, that it may do this.
+begins with `hold`, a function of the caller's that makes sure until the end of the transaction that it may do this.
 
-Invariant: who completes jobs never waits for this module longer than LOCK_TIMEOUT and the work of one transaction. So a
-partition is made beside the archive and then attached (that takes a weak lock on the archive unless jobs may end on that day
-now; `create table ... partition of` a strong one), and what cannot be locked in time is left for a later run: a day without a
-partition is stored in the default one, a day too old is merely kept longer. Rows of a day that the default partition holds
-move to the new partition.
+Invariant: a completion never waits for this module longer than LOCK_TIMEOUT and the work of one transaction. So a partition is
+made beside the archive and then attached. (To attach takes a weak lock on the archive unless jobs may end on that day now;
+`create table ... partition of` takes a strong one.) If a lock does not come in time, the change is left for a later run: jobs
+of a day without a partition go to the default one, a day too old is merely kept longer. Rows of a day that the default
+partition holds move to the new partition.
 
-Attaching a day locks the default partition and reads all of it. So one that has grown large (nobody led for days, or nobody
-who may) is first set aside whole as job_archive_rest, with an empty one in its place, which takes as long as a drop. Its
-rows come back by the block, each to its day and not before that day has its partition, and are not in the archive until then;
-it goes when it holds nothing that is to be kept. A check constraint that spares the reading would refuse completions if its
-maker died before the day began.
+To attach a day locks the default partition and reads all of it. So a default partition that has grown large (for days nobody
+led, or the leader had no right to) is first set aside whole as job_archive_rest, with an empty one in its place; that takes as
+long as a drop. Its rows come back by the block, each to its day and not before that day has its partition, and are not in the
+archive until then; it is dropped when it holds no row that is to be kept. We could add a check constraint so that attaching
+need not read. But if its maker died before dropping it, completions would be refused once the day began.
 
 It deliberately does not detach concurrently: Postgres refuses that as long as there is a default partition.
 """
@@ -46,14 +46,14 @@ LARGE = 8 * 2**20
 """Bytes, with everything, up to which the default partition may be read and a day's rows be moved at once: some 0.1 s."""
 
 BLOCKS = 128
-"""Pages of what was set aside that come back at once, a megabyte: some 7,000 small rows, 50 ms."""
+"""Pages of job_archive_rest that come back at once, a megabyte: some 7,000 small rows, 50 ms."""
 
 NAME = re.compile(r"job_archive_(\d{4})(\d\d)(\d\d)")
 
 SETTINGS = """fillfactor = 100, autovacuum_analyze_scale_factor = 1,
     autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 200000"""
 """Rows are only added and the whole is dropped: pages filled to the brim. Vacuum reads each page once however often it comes, and
-summarises the block ranges of what is new; who looks for one job among 200,000 before it does waits 14 ms (docs/adr/0007)."""
+summarises the block ranges of new rows; before it has, to find one job among 200,000 takes 14 ms (docs/adr/0007)."""
 
 
 def ensure_partitions(connection: Connection, days_ahead: int = 3, hold: Callable[[], None] = lambda: None) -> list[str]:
@@ -88,13 +88,13 @@ def rows_aside(connection: Connection, page: int) -> list[tuple[int, int]]:
 
 
 def bring_back(connection: Connection, keep_days: int, low: Place, high: Place, hold: Callable[[], None] = lambda: None) -> bool:
-    """Move what was set aside between two places to its days; False, with nothing moved, if a lock did not come in time."""
+    """Move the rows of job_archive_rest between two addresses to their days; False, with none moved, if a lock did not come."""
     place, kept = _between(low, high), _kept(connection, keep_days)
     found = f"select distinct (finalized_at at time zone 'UTC')::date from fastq.job_archive_rest where {place} and {kept}"  # noqa: S608
     days = connection.ask(in_schema(found, connection.schema))
     for name in sorted({name_of(day) for (day,) in days} - set(partitions(connection))):
         if not _ensure(connection, name, hold) and name not in partitions(connection):
-            return False  # whoever holds the lock holds it for the next day too
+            return False  # the lock would be missing for the next day too
     moved = (
         f"with moved as (delete from fastq.job_archive_rest where {place} returning *) "  # noqa: S608
         f"insert into fastq.job_archive select * from moved where {kept}"
@@ -106,7 +106,7 @@ def bring_back(connection: Connection, keep_days: int, low: Place, high: Place, 
 
 
 def drop_aside(connection: Connection, keep_days: int, hold: Callable[[], None] = lambda: None) -> bool | None:
-    """Drop what was set aside; False if it holds rows that are to be kept, None if a lock did not come in time."""
+    """Drop job_archive_rest; False if it holds rows that are to be kept, None if a lock did not come in time."""
     left = f"select exists (select from fastq.job_archive_rest where {_kept(connection, keep_days)})"  # noqa: S608
     gone = False
     with _transaction(connection, hold) as succeeded:
@@ -166,7 +166,7 @@ def _set_default_aside(connection: Connection, hold: Callable[[], None]) -> None
 
 
 def _owner(connection: Connection) -> str:
-    """Return whose the archive is: what we make for it must be his too, since another member of that role may lead next."""
+    """Return the owner of the archive: its new partitions must be his too, since another member of that role may lead next."""
     owner = "select quote_ident(pg_get_userbyid(relowner)) from pg_catalog.pg_class where oid = $1::text::regclass"
     [(owner,)] = connection.ask(owner, f'"{connection.schema}".job_archive')
     return str(owner)
@@ -203,10 +203,10 @@ def _ensure(connection: Connection, name: str, hold: Callable[[], None]) -> bool
     with _transaction(connection, hold) as succeeded:
         if name not in partitions(connection):
             for text in (
-                # The order of the locks is that of an insert: the archive, then its default partition. Who inserts into this
-                # day must wait for the first: if he waited for the default partition, with his row's way to it chosen, Postgres
-                # would refuse the row. Jobs end today, and by the clock of a transaction that midnight overtook yesterday;
-                # for the sake of other days nobody need wait.
+                # Locks in the order of an insert: the archive, then its default partition. An insert into this day must wait
+                # for the archive: if it waited for the default partition, for which Postgres has chosen its row already, the row
+                # would be refused. Inserts are into today, or into yesterday by a transaction that began before midnight; for
+                # any other day no insert need wait.
                 f"lock table only fastq.job_archive in {mode} mode",
                 f"create table if not exists fastq.{name} (like fastq.job_archive including all) with ({SETTINGS})",
                 f"alter table fastq.{name} owner to {_owner(connection)}",
