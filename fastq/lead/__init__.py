@@ -1,1 +1,1 @@
-"""What a leader does while it leads: which leases it stands for, and which chores belong to each."""
+"""The work of a leader: the leases that it stands for, and the chores that belong to each."""

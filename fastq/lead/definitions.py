@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def define(connection: Connection, registry: Registry) -> list[str]:
-    """Write what is new or has changed; return the names."""
+    """Write the definitions that are new or have changed; return their names."""
     if not registry.periodics:
         return []
     now = connection.run_one("clock_after", 0.0)[0]
@@ -40,5 +40,5 @@ def define(connection: Connection, registry: Registry) -> list[str]:
 
 
 def declared(registry: Registry) -> list[str]:
-    """Return each definition as NAME=HASH: what a process's row says of its app."""
+    """Return each definition as NAME=HASH, for the row of a process."""
     return [f"{name}={job.hash}" for name, job in sorted(registry.periodics.items())]

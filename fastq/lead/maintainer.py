@@ -4,10 +4,10 @@ Made and stopped by the supervisor's main thread. The elector's thread calls whe
 terms' own threads (term.py). Worker processes never lead.
 
     leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
-    schema          one in the whole schema, whatever the domains are: partitions, processes, forget, domains, unled, unworked |
+    schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked |
                     reindex
 
-The bar separates tracks, each a thread and a connection, so that what takes long keeps neither due jobs nor a lost host waiting.
+The bar separates tracks, each a thread and a connection, so that a long chore keeps neither due jobs nor a lost host waiting.
 
 Invariant: a term that has ended may still be finishing a statement while the next one works; they share nothing (`_terms` only
 keeps them in sight until their threads have ended). It deliberately does nothing by itself.
@@ -45,7 +45,7 @@ SCHEMA = "schema"
 """The lease of the chores that concern all domains."""
 
 HINTS = {"@due": ("promote",), "@periodic": ("periodic",)}
-"""What a notification makes a leader do at once. No queue is called so: its name has no '@'."""
+"""Chores that a notification makes a leader run at once. No queue is called so: its name has no '@'."""
 
 
 def leader_of(domain: str) -> str:

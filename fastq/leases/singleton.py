@@ -105,7 +105,7 @@ class Session:
         with self._lock:
             try:
                 return self.kept.open().run(name, *params)
-            except BaseException as error:  # also what is thrown into the thread in the middle of it
+            except BaseException as error:  # also one that is thrown into the thread in the middle of it
                 self.kept.drop()
                 if isinstance(error, db.Error | DatabaseUnavailable):
                     raise DatabaseUnavailable(f"{name}: {db.first_line(error)}") from error

@@ -1,12 +1,12 @@
-"""Admit: make jobs available that wait for a worker of their kind though nobody would put them back to waiting.
+"""Admit: make jobs available that wait for a worker of their kind, if no process would put them back to waiting.
 
 A chore of a domain's leader. Processes that have a worker for a kind claim its jobs from `waiting` themselves (waiting.py), and
-look for them now and then. This is the sweep behind them: where each living process of a queue has a worker for the kind, its
-jobs need not wait, whatever those processes have missed. And a program that is older than the state `waiting` claims available
-jobs alone: where one works the queue, all that waits there is offered to it at each look, as it may know any kind.
+look for them now and then. This chore is the sweep behind them: if each living process of a queue has a worker for the kind, its
+jobs need not wait, even if those processes have missed them. And a program that is older than the state `waiting` claims
+available jobs alone: if one works the queue, all waiting jobs are offered to it at each look, as it may know any kind.
 
-Where some processes of the queue know the kind and others do not, this leaves the jobs alone: available, they would be claimed by
-whoever does not know them about as often as not, and put back.
+If some processes of the queue know the kind and others do not, this leaves the jobs alone: once available, they would be claimed
+about as often as not by a process that does not know them, and put back.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Admit:
         """Need nothing."""
 
     def run(self, site: Site) -> float:
-        """Look, or write a batch of what was found."""
+        """Look for jobs, or write a batch of those that were found."""
         if not self._known:
             self._more = False
             ids, queues = site.connection.run_one("waiting_known", site.queues, LOOK, self._batch.aside())

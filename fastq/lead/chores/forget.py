@@ -28,14 +28,14 @@ WINDOW = 5_000
 """Rows of the guard that one statement looks at: some 10 ms."""
 
 INTERVAL = 3_600.0
-"""Seconds between looks and walks: both are for what matters after days."""
+"""Seconds between looks and walks: both are for rows that matter after days."""
 
 UNHELD = 7 * 86_400.0
 """Seconds that a lease has been nobody's until its row goes: a guess. It is also by how much the server's clock may be set back
 without a name getting a term that it has had."""
 
 LEASES = 500
-"""Leases that one statement looks at: some milliseconds, for which who wants one that is forgotten finds it locked."""
+"""Leases that one statement looks at: some milliseconds, for which a candidate finds a lease that is being forgotten locked."""
 
 NAP = 0.005
 """Seconds between batches, for the others; a guess."""

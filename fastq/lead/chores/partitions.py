@@ -1,13 +1,15 @@
 """Partitions: make the archive's partitions of the days to come, and drop those that are old enough.
 
 A chore of the schema's leader, around fastq/partitions.py. A day is dropped when the longest retention is over
-(FASTQ_ARCHIVE_DAYS, or a longer rule of FASTQ_KEEP); what must go earlier is pruned row by row (prune.py). What is that old
-in the default partition, where jobs land whose day has none, is deleted by the batch. Each of these is done though another fails.
+(FASTQ_ARCHIVE_DAYS, or a longer rule of FASTQ_KEEP); rows that must go earlier are pruned one by one (prune.py). The default
+partition has the jobs of days without a partition: those of the same age are deleted by the batch. Each of these steps is done
+even if another fails.
 
-What partitions.py set aside comes back by some pages a run. When somebody reads the archive for long, so that a lock does not
-come, the chore rests before it tries again: each try may hold up completions for as long as it waits. Pages that are refused
-because of a row (a user's trigger raises) come back one by one, and such a page row by row; what is refused then stays aside
-until it is as old as a day that is dropped. It is tried again after ANEW, and by the next leader.
+Rows that fastq/schema/partitions.py set aside (job_archive_rest) come back by some pages a run. When somebody reads the archive
+for long, so that a lock does not come, the chore rests before it tries again: each try may hold up completions for as long as it
+waits. Pages that are refused because of a row (a user's trigger raises) come back one by one, and such a page row by row; a row
+that is refused then stays aside until it is as old as a day that is dropped. It is tried again after ANEW, and by the next
+leader.
 
 DDL cannot carry the fence, so each transaction takes it first and keeps it: nobody else becomes the leader before it has ended.
 Should this process be frozen in between, the server ends the transaction (idle_in_transaction_session_timeout) before
@@ -36,14 +38,14 @@ INTERVAL = 3_600.0
 """Seconds between looks at the partitions, which are made three days ahead."""
 
 BATCH = 10_000
-"""Rows that one statement deletes from the default partition: some 50 ms, a guess at what disturbs nobody."""
+"""Rows that one statement deletes from the default partition: some 50 ms, which should disturb nobody; a guess."""
 
 REST = 30.0
 """Seconds before a lock that did not come in time is tried for again: at partitions.LOCK_TIMEOUT for each of the days to be
 made, completions may wait for some percent of the time. A guess."""
 
 ANEW = 86_400.0
-"""Seconds before what was refused on its way back is tried again: that goes through all pages. A guess."""
+"""Seconds before rows that were refused on their way back are tried again: that goes through all pages. A guess."""
 
 NAP = 0.005
 """Seconds between batches, for the others; a guess."""
@@ -57,7 +59,7 @@ class Partitions:
     def __init__(self) -> None:
         self._size = ChoreSize(self.name, BATCH)
         self._pages = ChoreSize(self.name, partitions.BLOCKS)
-        self._page = 0  # of what was set aside, to go on from
+        self._page = 0  # of job_archive_rest, to go on from
         self._singly = 0  # page before which they come back one by one, since together they were refused
         self._refused = 0  # rows of earlier pages that stay, while not all are told
         self._hopeful = True  # the last page that came back row by row had one that passed
@@ -68,7 +70,7 @@ class Partitions:
         """Need nothing: a day without a partition is stored in the default one."""
 
     def run(self, site: Site) -> float:
-        """Drop and make what is due, delete a batch from the default partition, and bring back a batch of what was set aside."""
+        """Drop and make partitions, delete a batch from the default one, and bring back a batch of the rows set aside."""
         days = Retention.parse(site.config.keep).whole_days(site.config.archive_days)
         frozen = max(1, int(site.config.lease_ttl / 2 * 1000))
         failures: list[db.Error] = []
@@ -109,7 +111,7 @@ class Partitions:
         return INTERVAL
 
     def _prune(self, site: Site, days: int, _: Callable[[], None]) -> float:
-        """Delete a batch of what is old in the default partition."""
+        """Delete a batch of the old rows in the default partition."""
         size = self._size.now
         try:
             with block_ranges(site):
@@ -124,7 +126,7 @@ class Partitions:
         return NAP if deleted == size else INTERVAL
 
     def _bring_back(self, site: Site, days: int, hold: Callable[[], None]) -> float:
-        """Bring back some pages of what was set aside, or drop it when all are back."""
+        """Bring back some pages of job_archive_rest, or drop it when all are back."""
         pages = 1 if self._page < self._singly else self._pages.now
         aside = partitions.pages_aside(site.connection)
         if aside is None:
@@ -171,7 +173,7 @@ class Partitions:
         return NAP
 
     def _end_of_pages(self, site: Site, days: int, hold: Callable[[], None]) -> float:
-        """Drop what was set aside, unless something stays, or go through it again."""
+        """Drop job_archive_rest, unless some of its rows stay, or go through it again."""
         gone = partitions.drop_aside(site.connection, days, hold)
         if gone is None:
             return REST

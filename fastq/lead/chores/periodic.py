@@ -1,17 +1,17 @@
-"""Enqueue the ticks of periodic jobs: what is due by the database's clock, by each definition's policy for late ones.
+"""Enqueue the ticks of periodic jobs that are due by the database's clock, by each definition's policy for late ones.
 
-Runs in the term of a domain's leader, for the schedules of its queues. All that it needs is in the database: it ticks for
-definitions that its own program does not know, and for none that no living process declares.
+Runs in the term of a domain's leader, for the schedules of its queues. All that it needs is in the database. So it ticks for
+definitions that its own program does not know, but only for those that a living process declares.
 
 Invariants:
 - A tick and its job are one statement, and a tick is unique: two leaders at once enqueue it once.
 - A schedule whose tick cannot be enqueued keeps it, with the reason on record, and does not hold up the others.
 
-It finds the schedule that spoils a batch by itself, not by batch.py: there are few, each is told by name with the reason in its
-row, and it is tried again after seconds.
+It finds the schedule that spoils a batch by itself, not by batch.py: there are few, each is reported by name with the reason in
+its row, and it is tried again after seconds.
 
-It deliberately knows nothing that another leader would not: what it keeps on `self` is when to try again what failed, how much to
-do at once, and what it has told already.
+It deliberately knows nothing that another leader would not. On `self` it keeps only the times of the next attempts, the size of
+a batch, and the names that it has reported already.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BATCH = 100
 """Schedules in one statement at most: each is a tick in the mean, and all of them are due at midnight."""
 
 TICKS = 2_000
-"""Ticks in one statement, about: what one schedule may make up for twice over."""
+"""Ticks in one statement, about: twice as many as one schedule may make up for."""
 
 BLOCKED = 0.1
 """Seconds until schedules are tried again that somebody has locked."""
@@ -46,7 +46,7 @@ LOOK = 2.0
 """Seconds at most between looks while there are periodic jobs: a process that declares one does not announce itself."""
 
 IDLE = 30.0
-"""Seconds at most between looks while there are none; the first one is announced, to who listens."""
+"""Seconds at most between looks while there is no periodic job; the first one is announced by a notification."""
 
 AGAIN = 10.0
 """Seconds until a schedule whose tick could not be enqueued is tried again: a guess; somebody has to repair it."""
@@ -55,7 +55,7 @@ KEPT = 7 * 86_400.0
 """Seconds that the rows of ticks are kept, to look at: the default of the archive, which has their jobs."""
 
 PRUNED, PRUNE_INTERVAL = 2_000, 600.0
-"""Rows of ticks to delete at once for each schedule, and seconds between: six times what one that ticks each second leaves."""
+"""Rows of ticks to delete at once for each schedule, and seconds between: three times as many as one tick a second leaves."""
 
 COMPARE_INTERVAL = 10.0
 """Seconds between looks for definitions that differ: two beats, since that is how they become known. And for a clock set back."""
@@ -75,7 +75,7 @@ class Scheduled(NamedTuple):
 
 
 class Due(NamedTuple):
-    """What to enqueue for a schedule, and when its next tick is."""
+    """The ticks to enqueue for a schedule, and the time of its next tick."""
 
     name: str
     hash: str
@@ -102,7 +102,7 @@ class Periodic:
         """Nothing is left behind."""
 
     def run(self, site: Site) -> float:
-        """Enqueue what is due, a batch of schedules; return when the next tick is."""
+        """Enqueue the ticks that are due, a batch of schedules; return when the next tick is."""
         now = time.monotonic()
         rows = site.connection.run("periodic_due", site.queues, self._size.now, self._aside.keys())
         clock, wait, known = rows[0][:3]
@@ -113,7 +113,7 @@ class Periodic:
             if sum(len(each.ticks) for each in found) >= TICKS:
                 break
         if found:
-            # There may be more, and the next one may have come due; what is locked by somebody is left for a moment.
+            # There may be more, and the next one may have come due; locked schedules are left for a moment.
             return 0.0 if self._enqueue(site, found) else BLOCKED
         self._look_around(site, now, known)
         limit = LOOK if known or site.config.poll_only else IDLE
@@ -132,7 +132,7 @@ class Periodic:
         return Due(row.name, row.hash, ticks, after, row.next_tick is not None and ticks != [row.next_tick])
 
     def _enqueue(self, site: Site, due: Sequence[Due]) -> bool:
-        """Write a batch; what fails is halved until the schedule that fails is alone. Tell whether anything came of it."""
+        """Write a batch; if it fails it is halved until the failing schedule is alone. Tell whether any row was written."""
         ticks = [(each.name, tick) for each in due for tick in each.ticks]
         try:
             columns = (
@@ -173,7 +173,7 @@ class Periodic:
         site.write("periodic_failed", name, hash_, reason)
 
     def _look_around(self, site: Site, now: float, known: int) -> None:
-        """Do what can wait: tell of definitions that differ, follow a clock that was set back, delete old ticks."""
+        """Do less urgent work: report definitions that differ, follow a clock that was set back, delete old ticks."""
         if known and now >= self._compare_at:
             self._compare_at = now + COMPARE_INTERVAL
             differing = {name: sorted(hashes) for name, hashes in site.connection.run("periodic_differs", site.queues)}

@@ -1,10 +1,10 @@
-"""Promote: make the jobs available whose time has come.
+"""Promote: make scheduled and retryable jobs available when they are due.
 
 A chore of a domain's leader. It sleeps until the next job of its queues is due, IDLE seconds at most, and is woken by the hint
 '@due'. A look reads the ids of many due jobs, each queue its share; they are written a batch at a time, and each statement
-re-checks what it changes. Reading many at once is for the worst of times: while an old snapshot keeps dead index entries
-alive, every look walks over all that were promoted before it. And each look asks every queue, so with thousands of them one is
-followed by a rest in proportion to it, whoever wakes the chore, unless it found a whole batch.
+re-checks the rows that it changes. Reading many at once is for the worst of times: while an old snapshot keeps dead index entries
+alive, every look walks over all jobs that were promoted before it. And each look asks every queue. With thousands of queues it is
+slow, so a rest in proportion to it follows, even against hints, unless the look found a whole batch.
 
 Invariant: a batch is bounded however many are due at once. Jobs that somebody has locked are skipped and come with a later look;
 so are those that cannot be changed (batch.py), and they hold up no other queue, however many they are.
@@ -30,7 +30,7 @@ LOOK = 20_000
 """Ids that one look reads: 10 batches, 0.3 s, for so long another queue's newly due job waits when all are behind."""
 
 IDLE = 10.0
-"""Seconds between looks for due jobs when none is known: what a lost hint can cost a scheduled job."""
+"""Seconds between looks for due jobs when none is known: with a lost hint a scheduled job is late by so much."""
 
 IDLE_POLLING = 1.0
 """The same without LISTEN."""
@@ -43,7 +43,7 @@ REST = 3.0
 0.05 to 0.3 s, so a job is late by up to a second; where there are few queues it is milliseconds, which the writing takes too."""
 
 LOCKED = 0.5
-"""Seconds until the next look when due jobs were all locked by others, who are mostly about to cancel them."""
+"""Seconds until the next look when due jobs were all locked by others, mostly transactions that cancel them."""
 
 
 class Promote:
@@ -81,7 +81,7 @@ class Promote:
         return NAP if self._due or self._promoted else LOCKED
 
     def _look(self, site: Site) -> float | None:
-        """Read what is due; return in how many seconds the next job will be (None: there is none)."""
+        """Read the due jobs; return in how many seconds the next job will be due (None: there is none)."""
         began = time.monotonic()
         ids, queues, next_due = site.connection.run_one("job_due", site.queues, LOOK, self._batch.aside())
         ended = time.monotonic()

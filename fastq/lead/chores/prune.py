@@ -1,18 +1,19 @@
-"""Prune: delete finished jobs whose own retention is over before their day's partition is dropped (`FASTQ_KEEP`).
+"""Prune: delete finished jobs that a rule of `FASTQ_KEEP` keeps shorter than their day's partition.
 
 A chore of a domain's leader, for its queues; without rules it has nothing to do. For each share of jobs that are kept equally
-long a walk goes through the archive, oldest first, in windows of time: a window is read by the block ranges, what is found in
-it is deleted by its place, and the walk goes on behind it. So it never reads what it has pruned. When it has come to what is not
-old enough yet it rests, and goes on from there as time passes. Jobs may come back to days that it has passed (partitions.py: what
-was set aside): so when all walks rest they begin anew if that is a day ago. What stays is thus read once per term and day.
+long a walk goes through the archive, oldest first, in windows of time. A window is read by the block ranges, the jobs found in
+it are deleted by their row addresses (ctid), and the walk goes on behind it: so it never reads jobs that it has pruned. At the
+first jobs that are not old enough it rests, and goes on from there as time passes. Jobs may come back to days that it has passed
+(from job_archive_rest: partitions.py). So when all walks rest, they begin anew once a day. A job that stays is thus read once per
+term and day.
 
 A window is as long as it takes to hold a fraction of LIMIT jobs: it is halved when there are more, or when reading takes too
 long, and doubled when there are few. It is halved as well when it is full of jobs that cannot be deleted, since others may lie
-behind them; the look leaves out what is set aside (batch.py), but there may be more. It never spans two days: a day is one
-partition, and a place is unique only there.
+behind them; the look leaves out jobs that are set aside (batch.py), but there may be more. It never spans two days: a day is
+one partition, and a row address is unique only there.
 
-Invariants: a deletion re-checks id, place, time and queue. A job that cannot be deleted is told, passed over, and goes with
-its partition.
+Invariants: a deletion re-checks id, address, time and queue. A job that cannot be deleted is reported, passed over, and goes
+with its partition.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ LONGEST_STEP, SHORTEST_STEP = 86_400.0, 1e-6
 """Seconds: windows end with their day; times are stored to the microsecond."""
 
 REST = 60.0
-"""Seconds between looks when all walks have come to the present: what is kept for days may stay a minute longer."""
+"""Seconds between looks when all walks have come to the present: a job that is kept for days may stay a minute longer."""
 
 ANEW = 86_400.0
-"""Seconds between the beginnings of the walks, at least: what comes back to days that they have passed waits that long. Rules are
-in days, and beginning anew reads all that other rules keep longer; a guess."""
+"""Seconds between the beginnings of the walks, at least: jobs that come back to days that they have passed wait that long. Rules
+are in days, and beginning anew reads all jobs that other rules keep longer; a guess."""
 
 NAP = 0.005
 """Seconds between windows, for the others; a guess."""
@@ -80,7 +81,7 @@ class Walk:
         self._last = False  # it ends where jobs are not old enough
 
     def go(self, site: Site, batch: Batch, oldest: int) -> None:
-        """Read the next window, or delete a batch of what it brought."""
+        """Read the next window, or delete a batch of its jobs."""
         if not self._old and not self._read(site, batch.aside(), oldest):
             return
         assert self._window is not None  # it was read
@@ -136,7 +137,7 @@ class Prune:
     def __init__(self) -> None:
         self._batch = Batch(self.name, LIMIT, group=lambda row: row[2])
         self._walks: list[Walk] | None = None
-        self._queues: list[str] | None = None  # what the walks are for
+        self._queues: list[str] | None = None  # that the walks are for
         self._oldest = 0  # days: before that there are no partitions
         self._anew_at = 0.0  # monotonic time from which they begin anew
 

@@ -1,7 +1,7 @@
-"""Reindex: build the indexes of the living jobs anew when they have become much larger than what is in them.
+"""Reindex: build the indexes of the living jobs anew when they have become much larger than their entries.
 
-A chore of the schema's leader, alone in its thread. Entries come and go by the million; what autovacuum cannot give back,
-while an old snapshot pins it above all, stays as empty pages that every claim may have to walk over. An index is worth
+A chore of the schema's leader, alone in its thread. Entries come and go by the million; pages that autovacuum cannot give back,
+above all while an old snapshot pins them, stay as empty pages that every claim may have to walk over. An index is worth
 building anew when it is larger than WORTHWHILE and than BLOATED times its entries, so one that was just built is not; and at
 most once in FASTQ_REINDEX_INTERVAL (0: never), which is noted in fastq.chore and shown by `fastq leader`.
 
@@ -12,11 +12,12 @@ for transactions as old as itself, and gives up after the same time: nothing wai
 Invariants:
 - It has a connection of its own, opened when there is something to do, with limits that the server keeps:
   FASTQ_REINDEX_TIMEOUT, and an end within seconds when this process is gone.
-- When the term ends it is cancelled. What it leaves (an invalid index) is dropped at once if we still lead, else by the next
-  leader.
+- When the term ends the build is cancelled. The invalid index that it leaves is dropped at once if we still lead, else by the
+  next leader.
 
-Where FASTQ_REINDEX_INTERVAL is 0 it builds nothing, and still drops what another leader has left. With FASTQ_POLL_ONLY it changes
-nothing, for limits of a session cannot be set where sessions are shared: it tells of what is left for longer than a build takes.
+If FASTQ_REINDEX_INTERVAL is 0 it builds nothing, and still drops an index that another leader has left. With FASTQ_POLL_ONLY it
+changes nothing, since limits of a session cannot be set if sessions are shared: it reports an index that is left for longer than
+a build takes.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ WORTHWHILE = 8 * 2**20
 """Bytes below which an index is left alone: walked through in a millisecond."""
 
 BLOATED = 3.0
-"""Times the size of its entries from which an index counts as bloated: between one and two is usual for a B-tree, two for one
-whose rows have just been halved."""
+"""Times the size of its entries from which an index counts as bloated: between one and two is usual for a B-tree, two after half
+of the rows were deleted."""
 
 LOCK_TIMEOUT = "3s"
 """How long it waits for a lock, and for one old transaction: longer than statements of ours take, shorter than people notice."""
 
 END_TIMEOUT = "100ms"
-"""The same for cleaning up at the end of a term: who stops hands over within 250 ms."""
+"""The same for cleaning up at the end of a term: a leader that stops hands over within 250 ms."""
 
 GONE = "1s"
 """How often the server looks whether the client is still there."""
@@ -68,7 +69,7 @@ WATCH = 0.05
 """Seconds between looks whether the term has ended, while a statement runs."""
 
 LEFTOVER = re.compile(r".*_cc(new|old)\d*")
-"""What REINDEX CONCURRENTLY calls its indexes until it has finished, numbered when there is one already."""
+"""Names of the indexes of a REINDEX CONCURRENTLY that has not finished, numbered when there is one already."""
 
 
 class Index(NamedTuple):
@@ -133,7 +134,7 @@ class Reindex:
         return min(LOOK, site.config.reindex_timeout) if left - self._told else LOOK
 
     def end(self, site: Site, reason: str) -> None:
-        """Drop what a build that was cut off has left, unless somebody else may lead already."""
+        """Drop the index that a build has left when it was cut off, unless another supervisor may lead already."""
         if not self._cut_off or reason == "lost":
             return
         with suppress(LeaseLost, db.Error):  # the next leader will
@@ -143,7 +144,7 @@ class Reindex:
                 site.connection.execute(_drop(site, index.name))
 
     def _attend(self, site: Site, index: Index) -> None:
-        """Do what the index needs, on a connection of its own."""
+        """Build or drop the index, on a connection of its own."""
         connection = connect(site)
         began = time.monotonic()
         try:
@@ -178,13 +179,13 @@ class Reindex:
 
 
 def indexes(site: Site) -> list[Index]:
-    """Read what there is."""
+    """Read the indexes of the living jobs."""
     rows = site.connection.run("index_list", site.connection.schema, site.fence.name)
     return [Index(*row) for row in rows]
 
 
 def is_leftover(index: Index) -> bool:
-    """Tell whether it is what a build that did not end left behind."""
+    """Tell whether a build that did not finish has left it behind."""
     return not index.valid and LEFTOVER.fullmatch(index.name) is not None
 
 

@@ -3,22 +3,22 @@
 A chore of a domain's leader; it needs no code of the jobs' workers. (A process that dies alone is its supervisor's business.)
 It looks when the next process row would expire, and every third of FASTQ_PROCESS_TTL at least, so a host's jobs are back
 within the ttl and a second. If one has expired it walks through the jobs that are available or running, a window at a time,
-and gives back those whose process is gone. It walks now and then in any case: for jobs of processes that nobody knows. A new
-leader does not begin with that: the backlog may be long.
+and gives back the jobs of processes that are gone. It walks now and then in any case: for jobs of processes that have no row. A
+new leader does not begin with that: the backlog may be long.
 
-Silence means nothing while nobody can be heard: after an outage, or a jump of the server's clock, every row has expired and
-every process lives. So nobody counts as gone before the database has been seen to answer for a beat (`Answers`), which each
-term finds out for itself; in ordinary operation that has long been so when a row expires.
+A missing beat means nothing while no beat could be written: after an outage, or a jump of the server's clock, every row has
+expired and every process lives. So no process counts as gone before the database has been seen to answer for a beat (`Answers`),
+which each term finds out for itself; in ordinary operation that has long been so when a row expires.
 
-What becomes of a job: the attempt counts, and the last one ends it as discarded, with the reason among its errors. Which of
-the jobs had started is not known any more. A job with max_attempts = 1 might have, so it is not run again: whoever allows one
-attempt asks for at most one, and `fastq jobs retry` gives another. A job whose cancellation was asked for ends as cancelled.
+For a job that is given back the attempt counts, and the last one ends it as discarded, with the reason among its errors. Nobody
+knows any more which of the jobs had started. A job with max_attempts = 1 might have, so it is not run again: to allow one attempt
+means at most one, and `fastq jobs retry` gives another. A job with a cancellation asked for ends as cancelled.
 
 Invariants:
 - Each job is looked at again when it is changed: same claim, same attempt, still running, its process still without a sign of
   life.
 - Only queues of the domain, and those that a process of the domain worked: the one that has expired may have been the last.
-- A walk is for the processes that the look before it found expired; who expires meanwhile waits for the next look.
+- A walk is for the processes that the look before it found expired; one that expires meanwhile waits for the next look.
 - The rows of expired processes stay, so that other domains see them too; `processes` deletes them later.
 """
 
@@ -49,18 +49,18 @@ SMALLEST_WINDOW = 100
 """Below that it is not the window that takes long."""
 
 ALL = 60.0
-"""Seconds until all running jobs are looked at though no process has expired: for those of processes that nobody knows.
-A guess: it is for what hardly happens, and the look reads every job that is available or running."""
+"""Seconds until all running jobs are looked at though no process has expired: for those of processes that have no row.
+A guess: this hardly happens, and the look reads every job that is available or running."""
 
 AGAIN = 2.0
-"""Seconds until the next look when some jobs were locked or just set aside: who was completing them has done so then."""
+"""Seconds until the next look when some jobs were locked or just set aside: a completion under way has ended by then."""
 
 MARGIN = 0.05
 """Seconds after the moment at which a process expires: a beat that was on its way has arrived."""
 
 SLACK = 0.5
 """Seconds beyond a beat until each living process has beaten after an outage: a supervisor that lost its session tries again
-each 0.2 s, and who was not disturbed (the clock jumped) beats when it is its time, and a little."""
+each 0.2 s, and one that was not disturbed (the clock jumped) beats at its usual time, and a little later."""
 
 STEPS = 5
 """Looks into which that time is cut. Each counts for one part of it at most, so that an outage in between does not count."""
@@ -84,7 +84,7 @@ class Answers:
         self._server = 0.0  # when it was started
 
     def take(self, at: float, server: float, mute: bool, config: Config) -> None:
-        """Count an answer; begin anew if there was a break. By the server's clock: it is what rows expire by."""
+        """Count an answer; begin anew if there was a break. By the server's clock, since rows expire by it."""
         gap = 0.0 if self._at is None else max(0.0, at - self._at)
         why, step = "", enough(config) / STEPS
         if self._at is not None and server != self._server:
@@ -121,7 +121,7 @@ class Rescue:
         self._stranded: Sequence[tuple[Any, ...]] = ()  # read and not written yet: id, claim, attempt
         self._expired: frozenset[int] = frozenset()  # processes, when the walk began
         self._done: frozenset[int] = frozenset()  # expired processes that a whole walk has dealt with
-        self._all_at = time.monotonic() + all_in  # of the next walk whatever has expired
+        self._all_at = time.monotonic() + all_in  # of the next walk, even if no process has expired
         self._found = self._again = self._ended = 0  # of the present walk
 
     def start(self, site: Site) -> None:
@@ -175,7 +175,7 @@ class Rescue:
             emit("rescue.waits", processes=len(silent), seconds=round(seconds, 1), why=self._answers.why)
 
     def _walk(self, site: Site) -> None:
-        """Read what is stranded in the next window."""
+        """Read the stranded jobs of the next window."""
         window, domain = self._window.now, site.config.leader_domain
         try:
             ids, claims, attempts, looked, *place = site.connection.run_one(
@@ -213,7 +213,7 @@ class Rescue:
         self._stranded = self._batch.write(self._stranded, put)
 
     def _finish(self) -> None:
-        """Tell what the walk brought, and when the next one is due."""
+        """Report the results of the walk, and set the time of the next one."""
         self._done = self._expired
         self._all_at = time.monotonic() + (ALL if self._again + self._ended == self._found else AGAIN)
         if self._again or self._ended:

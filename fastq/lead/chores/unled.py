@@ -1,7 +1,7 @@
 """Unled: report periodic jobs that do not tick because nobody leads a domain that maintains their queue.
 
-A chore of the schema's leader, who is there whatever the domains are. With named domains it is a queue that none of them works;
-otherwise one whose supervisors are all gone or have `FASTQ_LEAD=off`. It deliberately changes nothing: people do.
+A chore of the schema's leader, which there is with any domains. With named domains it reports queues that none of them works;
+otherwise queues with no supervisor that leads: all are gone or have `FASTQ_LEAD=off`. It deliberately changes nothing: people do.
 """
 
 from __future__ import annotations

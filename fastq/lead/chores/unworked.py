@@ -1,6 +1,6 @@
-"""Unworked: report queues whose jobs no living process works, and kinds that wait because no process of their queue knows them.
+"""Unworked: report queues that no living process works, and kinds that wait because no process of their queue knows them.
 
-A chore of the schema's leader, who is there whatever the queues and domains are. It deliberately changes nothing: people do.
+A chore of the schema's leader, which there is with any queues and domains. It deliberately changes nothing: people do.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from fastq.lead.term.chore import Site
 
 INTERVAL = 30.0
-"""Seconds between looks. Twice FASTQ_PROCESS_TTL: what is seen twice is no restart."""
+"""Seconds between looks. Twice FASTQ_PROCESS_TTL: a queue that is seen twice is not just between two processes."""
 
 TOLD_EVERY = 600.0
 """Seconds until the same is told again while it lasts: a guess at how often a person wants to read it."""
 
 COUNT = 1_000
-"""Where counting jobs stops: how many more there are changes nothing about what is to be done."""
+"""Jobs at which counting stops: how many more there are makes no difference for the operator."""
 
 KINDS = 1_000
 """Kinds that one look reads: more than an app has."""
@@ -54,7 +54,7 @@ class Unworked:
         return INTERVAL
 
     def _to_tell(self, found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Return what is to be told now, of what was found; forget what is over."""
+        """Return those of the found ones that are to be reported now; forget those that are over."""
         now = time.monotonic()
         before, self._seen = self._seen, {}
         for key in found:

@@ -1,1 +1,1 @@
-"""One term of a lease: what a chore is, and how a term runs its chores, fenced."""
+"""One term of a lease: the interface of a chore, and how a term runs its chores, fenced."""

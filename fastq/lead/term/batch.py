@@ -1,17 +1,17 @@
-"""Write rows in batches whose size follows what the database bears, and find the row that spoils a batch.
+"""Write rows in batches, sized by the time that the database takes, and find the row that spoils a batch.
 
-Used by the chores that write many rows, in their thread; belongs to one of them. They read what is to be done, and write
-it by fenced statements that look again at each row, so that a batch may be tried twice, in parts, or not at all.
+Used by the chores that write many rows, in their thread; belongs to one of them. They read the rows to change, and change them
+by fenced statements that look again at each row, so that a batch may be tried twice, in parts, or not at all.
 
 - A batch that takes too long (statement_timeout, lock_timeout) is halved, down to one row; after GROW_AFTER that went well it
   is doubled again. A single row that takes too long twice is set aside.
 - A batch that is refused because of a row (a user's trigger raises, a value does not fit) is cut into halves until the row
   is found; the others are written. The row is set aside with an event, and tried again after ASIDE.
-- When single rows fail one after the other, it is hardly they. The rest of that piece of the batch is tried again while anything
-  of the batch passes, and set aside as a whole when nothing does.
-- No more than MAX_ASIDE are set aside. What goes beyond is left where it is and comes again with the caller's next look.
+- If many single rows fail in a row, the cause is probably not the rows. The rest of that piece of the batch is tried again while
+  any row of the batch passes, and set aside as a whole when none does.
+- No more than MAX_ASIDE rows are set aside. Rows beyond that are left as they are and come again with the caller's next look.
 
-It deliberately does not hide errors that are no row's: a lost connection, a missing table, a full disk end the run.
+It deliberately does not hide errors that no row causes: a lost connection, a missing table, a full disk end the run.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ GROW_AFTER = 3
 """Batches that must go well before they grow: two in a row may be luck; a guess."""
 
 ASIDE = 60.0
-"""Seconds until a row that was set aside is tried again: what spoiled it may have been repaired. A guess at a person's pace."""
+"""Seconds until a row that was set aside is tried again: somebody may have repaired it by then. A guess at a person's pace."""
 
 MAX_BAD = 10
 """Single rows of a group that fail one after the other, with none between that passes, before the rest of its rows in that
 piece is given up; and the events about single rows that one batch causes at most."""
 
 PIECES = 8
-"""Parts of a refused batch, each with its own count of bad rows, so that one crowd of them does not hide what is elsewhere. With
-MAX_BAD it bounds what a batch that is refused whole costs, of however many groups it is: 250 statements, 0.25 s (measured)."""
+"""Pieces of a refused batch, each with its own count of bad rows, so that a crowd of them does not hide good rows elsewhere. With
+MAX_BAD it bounds the cost of a batch that is refused whole, of however many groups: 250 statements, 0.25 s (measured)."""
 
 MAX_ASIDE = 20_000
 """Rows set aside at most; each look carries their ids, and takes some 40 ms then (measured)."""
@@ -123,7 +123,7 @@ class Batch:
         return rows[1:]
 
     def _search(self, batch: Rows, put: Put, error: db.Error) -> Rows:
-        """Find the rows that the batch was refused for, and write the others; return what is worth another try."""
+        """Find the rows that the batch was refused for, and write the others; return the rows that are worth another try."""
         self._passed = False
         turn = random.randrange(len(batch))  # noqa: S311 - next time others come first in their piece
         order = {group: random.random() for group in sorted({self._group(row) for row in batch})}  # noqa: S311 - so do other groups
@@ -140,7 +140,7 @@ class Batch:
         return []
 
     def _part(self, part: Rows, put: Put) -> Rows:
-        """Write it, in halves if it is refused; return what was given up."""
+        """Write it, in halves if it is refused; return the rows that were given up."""
         try:
             put(part)
         except db.Error as error:

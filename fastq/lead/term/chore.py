@@ -1,13 +1,13 @@
-"""What a chore is, and what it is given: a piece of maintenance that a leader does again and again, a batch at a time.
+"""Define a chore and its arguments: a piece of maintenance that a leader does again and again, a batch at a time.
 
 Runs in a thread of a term (term.py), in the leader's supervisor. A chore is made anew for each start of a term, so it may keep
-what it knows on `self`; nothing of it outlives the term.
+its knowledge on `self`; nothing of it outlives the term.
 
 Invariants:
-- Whatever a chore writes goes through `Site.write`, which puts the term's fence before the parameters; a statement that comes
+- Each write of a chore goes through `Site.write`, which puts the term's fence before the parameters; a statement that comes
   too late does nothing, is counted, and ends the term.
-- `run` does one bounded batch and returns; between two batches the others of the same thread get their turn.
-- Done twice, or by two leaders at once, a chore does no harm: its statements re-check what they change.
+- `run` does one bounded batch and returns; between two batches the other chores of the same thread get their turn.
+- Done twice, or by two leaders at once, a chore does no harm: its statements re-check the rows that they change.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Chore(Protocol):
-    """A chore; `name` is what `fastq leader` shows."""
+    """A chore; `fastq leader` shows its `name`."""
 
     name: str
 
     def start(self, site: Site) -> None:
-        """Do what must succeed once before the term begins its work; what it raises is tried again, from the beginning."""
+        """Do the steps that must succeed once before the term begins its work; if it raises, all of it is tried again."""
 
     def run(self, site: Site) -> float:
         """Do one batch; return in how many seconds to come again."""
@@ -41,14 +41,14 @@ class Chore(Protocol):
 
 
 class Site:
-    """Where a chore works: a connection of its thread, the fence of its term, and what its domain maintains."""
+    """The place where a chore works: a connection of its thread, the fence of its term, and the queues of its domain."""
 
     def __init__(self, connection: Connection, fence: Fence, config: Config, url: str, ending: Callable[[float], bool]) -> None:
         self.connection = connection
         self.fence = fence
         self.config = config
         self.url = url
-        self.queues: list[str] | None = None  # what the domain maintains; None: every queue
+        self.queues: list[str] | None = None  # that the domain maintains; None: every queue
         self.changed = 0  # rows that the chore changed in this run; it adds to it, the term takes it away
         self._ending = ending
 

@@ -1,10 +1,10 @@
 """Know which queues a domain maintains, and find queues that two domains maintain.
 
 `DomainQueues` runs in each track of a named domain's leader, before the other chores; these run at once when its list has
-changed. A domain maintains the queues that any living process of it works, whoever leads. So in a rolling deploy a queue that
-only the new programs know has its due jobs promoted though an old one leads. `Domains` runs under the schema's lease and reports
-what `fastq run` refuses at its start, and what neighbours.py ends soon after: it may have come about since, by rows that somebody
-changed. Of two domains where one takes over from the other it says nothing.
+changed. A domain maintains the queues that any living process of it works, not only those of its leader. So in a rolling deploy
+a queue that only the new programs know has its due jobs promoted though an old one leads. `Domains` runs under the schema's lease
+and reports a queue that two domains maintain. `fastq run` refuses that at its start, and neighbours.py ends it soon after, but it
+may come about later, by rows that somebody changed. It says nothing of two domains if one takes over from the other.
 
 The default domain maintains every queue; its leader needs to know none by name.
 """
@@ -60,7 +60,7 @@ def conflicts(connection: Connection, domain: str | None = None, queues: Sequenc
 
 
 def check(connection: Connection, domain: str, queues: Sequence[str], process_ttl: float, successor_of: str = "") -> None:
-    """Refuse to join as a domain whose queues another one maintains, unless it is that which this one takes over from."""
+    """Refuse to join as a domain if another one maintains its queues, unless this one takes over from that one."""
     for conflict in conflicts(connection, domain, queues):
         if domain in conflict[1:] and successor_of not in conflict[1:]:
             raise LeaseError(f"{conflict}; its processes count until {process_ttl:g} s after their last sign of life")

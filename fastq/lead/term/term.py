@@ -1,15 +1,15 @@
 """One term of one lease: its chores, each group of them (a track) in a thread and on a connection of its own.
 
-Runs in the supervisor that leads. A term is made when a lease was acquired and is thrown away when it ends; it shares nothing
-with the terms before and after it, so what an old one still does, or wakes up to do, can neither stop nor start anything of a
-new one, and the fence makes its statements do nothing.
+Runs in the supervisor that leads. A term is made when a lease was acquired and is thrown away when it ends. It shares nothing
+with the terms before and after it: a thread of an old term that still runs, or wakes up late, can neither stop nor start anything
+of a new one, and the fence makes its statements do nothing.
 
 Starting is one thing: all tracks connect, all chores start and all threads do, or everything is torn down and begun anew, three
 times with pauses between them; when the third has failed the lease is given up at once, so that another supervisor may try.
 
 Invariants:
-- No chore is run when the lease's trust is over; what one that runs already writes is fenced.
-- A term that finds out by itself that it is over gives the lease up: nobody holds one without doing its work.
+- No chore is run when the lease's trust is over; the statements of one that runs already are fenced.
+- A term that finds out by itself that it is over gives the lease up: nobody holds a lease without doing its work.
 - `end` returns at once and says why; each chore hears the reason in its own thread.
 - A chore that fails is tried again after a pause and does not hold up the others of its track for longer than one statement.
 """
@@ -47,7 +47,7 @@ LOST_PAUSE = 0.5
 it is not, the term is over."""
 
 NOTE_CHANGED = 5.0
-"""Seconds at most until a run that changed something is noted: who looks has just seen it. What failed is noted at once."""
+"""Seconds at most until a run that changed rows is noted: an operator may look just then. A failed run is noted at once."""
 
 NOTE_IDLE = 60.0
 """The same for runs that found nothing to do, so that an idle leader does not write all the time."""
@@ -116,7 +116,7 @@ class Track:
         self._wakeup = threading.Event()
         self._ran: dict[str, Ran] = {}
         self._noted_at = -math.inf  # monotonic
-        self._note_at = math.inf  # monotonic: when to note what ran; infinite: that has been done
+        self._note_at = math.inf  # monotonic: when to note the runs; infinite: that has been done
         self._gate = threading.Event()  # opened by the starting thread, when all tracks have a thread or none shall go on
         self._abandoned = False  # written by it before
         self.thread = threading.Thread(target=self._run, name=f"fastq {name}", daemon=True)
@@ -142,7 +142,7 @@ class Track:
     def _run(self) -> None:
         self._gate.wait()
         while not self._abandoned:
-            self._wakeup.clear()  # before looking: who ends the term after that wakes us again
+            self._wakeup.clear()  # before looking: an end of the term after that wakes us again
             if self._ending.wait(0.0):
                 self._end()
                 break
@@ -204,7 +204,7 @@ class Track:
                 emit("maintainer.waits", level=logging.WARNING, error=db.first_line(error))
 
     def _note(self) -> None:
-        """Write down what ran, if it is time to."""
+        """Write down the runs, if it is time to."""
         now = time.monotonic()
         if now >= self._note_at:
             self._noted_at, self._note_at = now, math.inf
@@ -224,7 +224,7 @@ class Track:
         self._ran = {name: ran._replace(fenced=0) for name, ran in self._ran.items()}
 
     def _end(self) -> None:
-        """Let each chore clean up, note what ran, and leave."""
+        """Let each chore clean up, note the runs, and leave."""
         for chore in self.chores:
             try:
                 chore.end(self.site, self._ending.reason)
@@ -291,7 +291,7 @@ class Term:
                 self._prepare(tracks)
                 for track in tracks:
                     track.thread.start()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is told and tried again
+            except Exception as error:  # noqa: BLE001 - any error is reported and tried again
                 for track in tracks:
                     track.abandon()
                 emit("term.not_started", level=logging.WARNING, lease=self.fence.name, attempt=attempt, error=_said(error))
