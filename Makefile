@@ -7,11 +7,11 @@ export PYTHONDONTWRITEBYTECODE =
 # Folders in which no test starts a Postgres of its own, by the command line; those that share one are marked `server`.
 UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/test_house.py tests/test_leases_doc.py tests/test_public_api.py
 .DEFAULT_GOAL := help
-.PHONY: help build run unit test older slow lint types check beyond ci bench chaos failover asan fuzz clean
+.PHONY: help build run unit test older slow simulation lint types check beyond ci bench chaos failover asan fuzz clean
 
 help:  ## list the commands
 	@echo "make run is the place to start; make check is for each commit, make ci what a change must pass."
-	@awk -F ':[^#]*## *' '/^[a-z]+:.*##/ {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':[^#]*## *' '/^[a-z]+:.*##/ {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(STAMP)  ## make .venv with the package, its C core and the development tools
 
@@ -40,6 +40,9 @@ older: build  ## run the tests of the SQL on Postgres 16
 
 slow: build  ## run the tests that take longer than a few seconds each
 	$(BIN)/pytest -q -m slow
+
+simulation: build  ## try 10,000 schedules of writers and claims on a model of Postgres: some five minutes of one core
+	$(BIN)/python -m tests.simulation --seeds 10000
 
 lint: build  ## check style and format
 	$(BIN)/ruff check .

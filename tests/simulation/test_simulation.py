@@ -1,0 +1,36 @@
+"""No schedule of some hundred leaves a job behind; a cursor with a rule broken does. `make simulation` runs thousands of them."""
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, living
+from tests.simulation.world import replay, simulate
+
+SEEDS, CHUNK = 300, 50
+BOUND = 100  # seeds within which a mutant is found; most are within five
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_every_job_is_claimed_once_and_none_is_left_behind_whatever_the_schedule(first):
+    for seed in range(first, first + CHUNK):
+        try:
+            simulate(seed)
+        except Exception as error:  # noqa: BLE001 - whatever a seed meets is to be told with the seed
+            pytest.fail(f"seed {seed}: {error!r}; replay it by: {replay(seed)}")
+
+
+@pytest.mark.parametrize("name", sorted(MUTANTS))
+def test_a_cursor_without_one_of_its_rules_is_found(name):
+    with living(name):
+        for seed in range(BOUND):
+            try:
+                simulate(seed)
+            except AssertionError:
+                return
+    pytest.fail(f"{name} lives through {BOUND} seeds")
+
+
+def test_the_same_seed_is_the_same_run():
+    first, again, other = simulate(7), simulate(7), simulate(8)
+
+    assert first == again
+    assert first.digest != other.digest

@@ -1,0 +1,411 @@
+"""One run of the simulation: two hosts of two processes claim from a model of Postgres while transactions do their worst.
+
+The cursor, its claims, its low-water mark, its re-scan, the size of claims and the handing back of claims that were not answered
+are the real ones. Postgres is a model (server.py), time is put in place, and no thread runs: all that happens is drawn from one
+seed, so the same seed is the same run, statement by statement. Each seed has a weather of its own, drawn first: some lose claims,
+some have a trigger that holds up inserts, some have rows that cannot be claimed.
+
+After each step: nothing that everybody can see and claim lies at or below the low-water mark of a host, and the marks are in
+their order. At the end: each job that was committed was claimed once, none is left, and the low-water marks have come up to the
+frontiers.
+"""
+
+import random
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+
+import psycopg
+
+from fastq import board
+from fastq.board import Board
+from fastq.config import Config
+from fastq.postgres import hints, sqlstate
+from fastq.work.claim import portion, unanswered
+from fastq.work.claim.portion import Portion
+from fastq.work.claim.unanswered import Unanswered
+from fastq.work.cursor import claims, cursor, low_water, rescan
+from fastq.work.cursor.cursor import Cursor
+from fastq.work.shared.budget import Budget
+from tests.simulation.server import PRIORITIES, QUEUE, Clock, Schedule, Server, Session
+
+HOSTS, PROCESSES = 2, 2
+BATCH = 20
+CONFIG = Config(batch=BATCH)
+POLL = 0.5  # s
+SECONDS = 3.0  # s of writing
+PATIENCE = 25.0  # s after it until all must be claimed, and the marks be where they belong
+QUIET = 3.0  # s of writing's end until the run may end: what else is under way has come by then
+EARLY = 0.8 * low_water.LAG  # s from a number to its row: less than the lag, as the cursor promises
+LARGE, LARGE_BYTES, COUNTED_FROM = 1_000, 10_000, 10  # bytes of a job's args, of a process's, and the jobs whose share is small
+ASIDE = 1.0  # s, in place of a minute
+
+
+@dataclass
+class Weather:
+    """What a seed brings."""
+
+    lost: float  # share of claims that are answered and then rolled back, as a failover does it
+    cut: float  # share of claims whose answer does not come
+    large: float  # share of jobs with large args
+    refused: float  # share of jobs that cannot be claimed, while the trigger is there
+    waiting: float  # share of jobs that wait for something
+    busy: float  # mean seconds for which a process works what a claim brought
+    burst: int  # jobs of the largest transactions
+    slow_inserts: bool
+    thin: int  # numbers that other queues take for each transaction
+    rate: float  # transactions a second
+    restore: bool  # the database goes back to an earlier state
+
+    @classmethod
+    def of(cls, dice):
+        return cls(
+            lost=dice.choice([0, 0, 0.04]),
+            cut=dice.choice([0, 0, 0, 0.03]),
+            large=dice.choice([0, 0, 0, 0.2]),
+            refused=dice.choice([0, 0, 0, 0.01]),
+            waiting=dice.choice([0, 0, 0.1]),
+            busy=dice.choice([0.001, 0.02, 0.1]),
+            burst=dice.choice([5, 30, 120]),
+            slow_inserts=dice.random() < 0.2,
+            thin=dice.choice([0, 0, 30, 300]),
+            rate=dice.choice([8, 12, 20]),
+            restore=dice.random() < 0.1,
+        )
+
+
+class Host:
+    """One machine's board, and the turn: between processes it is a lock of the kernel's, which one process cannot stand for."""
+
+    def __init__(self, number, clock):
+        self.board = _board(number)
+        self.board.words[:] = memoryview(bytes(self.board.words.nbytes)).cast("q")
+        self.words = self.board.cursor(0)
+        self.words[board.SWEPT_AT] = clock.ns
+        self.held_by = None
+        self.board.try_turn = self._try_turn
+        self.board.end_turn = self._end_turn
+
+    def _try_turn(self, _):
+        if self.held_by is None:
+            self.held_by = self
+            return True
+        return False
+
+    def _end_turn(self, _):
+        self.held_by = None
+
+
+@cache
+def _board(number):
+    """Make the board of a host once for all seeds: its file cannot be closed."""
+    return Board.make([1], PROCESSES, 4 * BATCH)
+
+
+class Process:
+    """A worker process's way from claim to claim, as its producer goes it."""
+
+    def __init__(self, world, host, place, make):
+        self.world, self.host = world, host
+        self.number = 2 * HOSTS * (place + 1) + host.number
+        self.cursor = make(host.board, 0, QUEUE, POLL)
+        self.portion = Portion(CONFIG)
+        self.budget = Budget(LARGE_BYTES, COUNTED_FROM)
+        self.desk = host.board.desk(place)
+        self.unanswered = Unanswered(self.desk, CONFIG, [QUEUE])
+        self.session = None
+        self.last_claim = self.number << 32
+
+    def live(self):
+        """Claim and work for ever; yields the seconds until the next step."""
+        while True:
+            try:
+                if self.session is None:
+                    self.connect()
+                pause = yield from self.look()
+            except psycopg.Error as error:
+                pause = self.failed(error)
+            yield pause
+
+    def connect(self):
+        self.unanswered.connecting()
+        self.session = Session(self.world.server, self.world.fate)
+        self.desk[board.SESSIONS[0]] = self.session.backend_pid
+        self.unanswered.settle(self.session)
+
+    def look(self):
+        """Claim in the host's turn, as `Producer._claim` does."""
+        cursor, dice = self.cursor, self.world.dice
+        wanted = self.portion.limit(BATCH if dice.random() < 0.7 else dice.randint(1, BATCH))
+        if not cursor.due():
+            return min(max(cursor.wait(), 0.005), 0.05)
+        while self.host.held_by is not None and dice.random() < 0.99:
+            yield 0.001
+        part, last, taken = None, None, 0
+        turn = cursor.take_turn()
+        try:
+            if not cursor.due():
+                return 0.001
+            cursor.bound = self.portion.bound(self.budget)
+            part = cursor.take_part(wanted) if turn and self.portion.whole else None
+            if part is None:
+                for claimed, more in cursor.claim(self.session, self.next_claim, wanted):
+                    if not more:
+                        last = claimed
+                        break
+                    taken += self.take(claimed)
+                    cursor.bound = self.portion.bound(self.budget)
+                    yield 0.0005
+        finally:
+            if turn:
+                cursor.end_turn()
+        if part is not None:
+            yield dice.choice([0, 0.001, 0.01])
+            last = cursor.claim_part(self.session, self.next_claim(), part, wanted)
+        if last is not None:
+            taken += self.take(last)
+        return dice.expovariate(1 / self.world.weather.busy) if taken or part else 0.001
+
+    def next_claim(self):
+        self.last_claim += 1
+        desk = self.desk
+        desk[board.CLAIM] = 0
+        desk[board.CLAIM_QUEUE], desk[board.CLAIM_AFTER] = 0, self.cursor.lowest()
+        desk[board.CLAIM] = self.last_claim
+        return self.last_claim
+
+    def take(self, claimed):
+        if len(claimed):
+            self.portion.brought(len(claimed), len(claimed.args))
+        self.desk[board.CLAIM] = 0
+        if self.session.forgotten:  # the database knows nothing of it: its jobs are claimed once more
+            return 0
+        self.world.work(claimed)
+        return len(claimed)
+
+    def failed(self, error):
+        cursor = self.cursor
+        tried, cursor.tried = cursor.tried, None
+        if tried is not None:
+            self.portion.failed(tried.limit, QUEUE, error)
+        if tried is None or not sqlstate.row_refused(error):
+            self.session = None
+            cursor.distrust()
+            return 0.05
+        self.desk[board.CLAIM] = 0
+        cursor.look_again()
+        first = cursor.first(self.session, tried) if tried.limit == 1 else None
+        if first is not None:
+            job, kind, priority, seq = first
+            if self.portion.set_aside(job, kind, error):
+                cursor.pass_by(tried, priority, seq)
+        return 0.0
+
+
+class World:
+    """Everything of one run."""
+
+    def __init__(self, seed, make=Cursor):
+        self.dice = random.Random(seed)
+        self.weather = Weather.of(self.dice)
+        self.clock = Clock()
+        self.schedule = Schedule(self.clock)
+        self.server = Server(self.clock, self.schedule, self.dice)
+        self.server.slow_inserts = self.weather.slow_inserts
+        self.server.refuses = bool(self.weather.refused)
+        self.hosts = []
+        for number in range(HOSTS):
+            host = Host(number, self.clock)
+            host.number = number
+            self.hosts.append(host)
+        self.processes = [Process(self, host, place, make) for host in self.hosts for place in range(PROCESSES)]
+        self.committed, self.claimed = set(), set()
+        self.writes_until = self.clock.ns + int(SECONDS * 1e9)
+        self.quiet_until = 0
+
+    def run(self):
+        """Let it all happen; return the sums."""
+        for process in self.processes:
+            self.schedule.after(self.dice.random() * 0.05, self.stepping(process.live()))
+        for _ in range(3):
+            self.schedule.after(self.dice.random() * 0.1, self.write)
+        self.schedule.after(self.dice.random(), self.forget_a_transaction)
+        if self.weather.refused:
+            self.schedule.after(SECONDS / 2, self.drop_the_trigger)
+        if self.weather.restore:
+            self.schedule.after(SECONDS / 2, self.restore)
+        with put_in_place(self.clock):
+            while not self.over():
+                self.schedule.next()
+                self.check()
+        assert not self.committed - self.claimed, f"{len(self.committed - self.claimed)} of {len(self.committed)} jobs are left"
+        assert not self.behind(), f"low-water marks stay behind the frontiers: {self.behind()}"
+        self.server.sums.jobs = len(self.committed)
+        return self.server.sums
+
+    def over(self):
+        if self.clock.ns > self.writes_until + PATIENCE * 1e9:
+            return True
+        if self.clock.ns < self.writes_until + QUIET * 1e9 or self.committed - self.claimed:
+            return False
+        return not self.behind()
+
+    def behind(self):
+        """Return the low-water marks that have not come up to their frontiers, with these."""
+        marks = [host.words[: board.LOW.stop].tolist() for host in self.hosts]
+        pairs = [pair for words in marks for pair in zip(words[board.LOW.start :], words[:PRIORITIES], strict=True)]
+        return [(low, front) for low, front in pairs if low != front]
+
+    def stepping(self, life):
+        def step():
+            self.schedule.after(max(next(life), 0.0001) * self.dice.uniform(0.5, 1.5), step)
+
+        return step
+
+    def check(self):
+        """Compare the marks of both hosts with all that everybody can see."""
+        lowest = [self.server.lowest(priority + 1) for priority in range(PRIORITIES)]
+        for host in self.hosts:
+            words = host.words
+            for priority in range(PRIORITIES):
+                low, first = words[board.LOW[priority]], lowest[priority]
+                assert first is None or first > low, (
+                    f"job {first} of priority {priority + 1} lies below the low-water mark {low} of host {host.number}"
+                )
+                assert low <= words[board.FRONTIER[priority]], f"low {low} has passed the frontier of host {host.number}"
+                assert words[board.RESCAN[priority]] <= words[board.RESCAN_END[priority]], "a pass has passed its end"
+
+    # what processes do
+
+    def fate(self):
+        """Say what becomes of the next claim."""
+        dice = self.dice.random()
+        if dice < self.weather.lost:
+            return "forgotten"
+        return "cut" if dice < self.weather.lost + self.weather.cut else "well"
+
+    def work(self, claimed):
+        """Take the jobs of a claim on: most are done, some are handed back, some fail and are tried again, some wait."""
+        server, dice = self.server, self.dice
+        for id_ in claimed.ids:
+            row = server.rows[id_]
+            server.sums.worst = max(server.sums.worst, self.clock.ns - row.shown_at)
+            fate = dice.random()
+            if fate < 0.05:
+                server.again(row)  # handed back: it never started
+            elif fate < 0.05 + self.weather.waiting:
+                server.wait(row)
+                self.schedule.after(dice.random(), lambda row=row: self.admit(row))
+            else:
+                assert id_ not in self.claimed, f"job {id_} was claimed twice"
+                self.claimed.add(id_)
+                server.finish(row)
+
+    def admit(self, row):
+        """Let a job that waited go: to the one that knows it, past all claims, or to anybody."""
+        if row.id not in self.server.rows:
+            return  # the restore has lost it
+        if self.dice.random() < 0.5:
+            self.server.numbers(1)  # a row that runs has a number, too
+            self.claimed.add(row.id)
+            self.server.finish(row)
+        else:
+            self.server.again(row)
+            self.wake()
+
+    def wake(self):
+        for host in self.hosts:
+            if self.dice.random() < 0.95:  # a hint may be lost
+                host.words[board.WAKES] += 1
+
+    # what writers do
+
+    def write(self):
+        """Take numbers, write rows, commit or roll back: each when it likes; then come again."""
+        dice, server, weather = self.dice, self.server, self.weather
+        if self.clock.ns >= self.writes_until:
+            return
+        if self.clock.ns < self.quiet_until:
+            self.schedule.after(1.0, self.write)
+            return
+        transaction = server.begin()
+        count = dice.choice([1, 1, 2, 5, weather.burst])
+        priority = dice.choice([1, 1, 1, 2, 3, 4])
+        seqs = server.numbers(count)
+        server.numbers(dice.randint(0, weather.thin))  # of another queue
+        early = dice.choice([0, 0, 0, dice.random() * EARLY])
+        if weather.slow_inserts and dice.random() < 0.3:
+            early, transaction.locks_job = dice.random() * 3.0, True
+        rows = [self.row(priority, seq) for seq in seqs]
+        self.schedule.after(early, lambda: self.insert(transaction, rows))
+        self.schedule.after(dice.expovariate(weather.rate), self.write)
+
+    def row(self, priority, seq):
+        dice, weather = self.dice, self.weather
+        size = LARGE if dice.random() < weather.large else 2
+        return self.server.new_row(priority, seq, size, refused=dice.random() < weather.refused)
+
+    def insert(self, transaction, rows):
+        if transaction not in self.server.open:
+            return  # it ended with the server
+        for row in rows:
+            self.server.write(transaction, row)
+        open_for = self.dice.choice([0, 0, 0.001, self.dice.random() * 2.5])
+        self.schedule.after(open_for, lambda: self.commit(transaction, rows))
+
+    def commit(self, transaction, rows):
+        server = self.server
+        if transaction not in server.open:
+            return
+        server.end(transaction)
+        if self.dice.random() < 0.15:
+            for row in rows:
+                del server.rows[row.id]
+            return
+        for row in rows:
+            self.committed.add(row.id)
+            server.show(row)
+        if rows and self.dice.random() < self.weather.waiting / 4:
+            server.wait(rows[0])
+            self.schedule.after(self.dice.random(), lambda: self.admit(rows[0]))
+        self.wake()
+
+    def forget_a_transaction(self):
+        """Open one that has an xid, and never ends: it pins xmin, and has nothing to do with jobs."""
+        self.server.xid += 1
+        self.server.begin().xid = self.server.xid
+
+    def restore(self):
+        """Have the database go back; new numbers come once all have connected again (those before are for a sweep to find)."""
+        self.server.restore()
+        self.committed = {id_ for id_ in self.committed if id_ in self.server.rows or id_ in self.claimed}
+        self.quiet_until = self.clock.ns + int(1.5e9)
+
+    def drop_the_trigger(self):
+        self.server.refuses = False
+
+
+@contextmanager
+def put_in_place(clock):
+    """Have the simulated modules live by this clock, and by times that suit a run of seconds."""
+    modules = (claims, cursor, rescan, portion, unanswered, hints)
+    aside, portion.ASIDE = portion.ASIDE, ASIDE
+    for module in modules:
+        module.time = clock
+    try:
+        yield
+    finally:
+        portion.ASIDE = aside
+        for module in modules:
+            module.time = time
+
+
+def simulate(seed, make=Cursor):
+    """Run one seed; raise AssertionError, which says what went wrong, if anything did."""
+    return World(seed, make).run()
+
+
+def replay(seed):
+    """Say how a seed is run once more."""
+    return f"python -m tests.simulation --first {seed} --seeds 1"
