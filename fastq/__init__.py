@@ -16,8 +16,9 @@ from fastq.enqueue.calls import Enqueue
 from fastq.errors import FastqError
 from fastq.jobs.job import Cancel, Job, JobCancelled, JobTimeout, Snooze, State
 from fastq.jobs.periodic import Backfill
+from fastq.jobs.registry import Registry
 from fastq.jobs.schedule import Cron, Every
-from fastq.jobs.worker import Registry, Worker
+from fastq.jobs.worker import Worker
 
 if TYPE_CHECKING:
     from fastq.admin.jobs import JobDetail

@@ -41,7 +41,7 @@ ROOM_MODULES = 12
 """Modules in a room at most: what one sees at a glance."""
 
 TYPES_ALONE = {  # imports that go up, for types alone -> why
-    ("jobs/worker", "leases/singleton"): "a registry's decorator says what the functions are given that it takes",
+    ("jobs/registry", "leases/singleton"): "a registry's decorator says what the functions are given that it takes",
     ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",
     ("work/shared/feed", "work/claim/portion"): "the same",
     ("work/shared/feed", "work/cursor/cursor"): "the same",

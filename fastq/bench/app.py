@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from fastq.args.kinds import Args
 from fastq.jobs.job import Job
-from fastq.jobs.worker import Registry, Worker
+from fastq.jobs.registry import Registry
+from fastq.jobs.worker import Worker
 
 registry = Registry()
 

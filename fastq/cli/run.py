@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq import admin, log
 from fastq.admin.queues import COUNT
-from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
+from fastq.args.options import DEFAULT_QUEUE
 from fastq.cli.terminal import settings, shared_queues
 from fastq.cli.terminal.database import Database, found, tell_app
 from fastq.cli.terminal.output import folded, note, plural, table
@@ -26,8 +26,11 @@ from fastq.postgres import pooler
 from fastq.schema.migrate import check_owner, current_version, migrate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from fastq.config import Config
-    from fastq.jobs.worker import Registry, Worker
+    from fastq.jobs.registry import Registry
+    from fastq.jobs.worker import Worker
     from fastq.postgres.db import Connection
 
 EPILOG = """\
@@ -92,46 +95,57 @@ def main(options: argparse.Namespace) -> int:
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:
     """Show the settings, and those that do not fit together: as a page for people, as events if the log is for machines."""
+    rows = admin.list_queues(connection)
+    facts = {name: text for name, text in _facts(target, config, registry, database, connection, rows).items() if text}
+    if config.log_json:
+        emit("supervisor.starts", **facts, kinds=sorted(registry.workers))
+    else:
+        for name, text in facts.items():
+            # The address for psql stays whole, to be copied.
+            note(f"{'':10s} {text}" if name == "psql" else folded(f"{name:10s} {text}", 11, sys.stderr))
+        for sort in registry.sorts():
+            if sort.columns:
+                note("")
+                table(sort.columns, [declared.row() for _, declared in sorted(registry.declared(sort).items())], err=True)
+        note("")
+    for text in _oddities(config, registry, connection, rows):
+        _warn(config, text)
+
+
+def _facts(
+    target: str, config: Config, registry: Registry, database: Database, connection: Connection, rows: list[admin.QueueRow]
+) -> dict[str, Any]:
+    """Return the lines of the page by their headings; one without a text is left out."""
     from fastq.work.codec import codec  # noqa: PLC0415 - loads the C core
 
-    queues = config.concurrency
-    threads = ", ".join(f"{name} x{count}" for name, count in queues.items())
-    rows = admin.list_queues(connection)
-    workers = sorted(registry.workers.items())
-    facts: dict[str, Any] = {
+    threads = ", ".join(f"{name} x{count}" for name, count in config.concurrency.items())
+    return {
         "fastq": f"{program_version()}, codec {codec.use(config.codec)}",
-        "app": f"{target}, {plural(len(workers), 'kind')}",
+        "app": f"{target}, {plural(len(registry.workers), 'kind')}",
         "database": database.describe(connection),
         "psql": database.psql,
         "schema": f"{config.schema}, version {current_version(connection)}",
         "processes": str(config.process_count),
         "queues": f"{threads} in each process",
         "leads": _leads(config),
-        "periodic": ", ".join(registry.periodics),
-        "singletons": ", ".join(registry.singletons),
+        **{sort.heading: ", ".join(registry.declared(sort)) for sort in registry.sorts() if sort.heading},
         "jobs": ", ".join(_waiting(rows)) or "none waiting",
     }
-    if config.log_json:
-        emit("supervisor.starts", **{name: text for name, text in facts.items() if text}, kinds=[kind for kind, _ in workers])
-    else:
-        for name, text in facts.items():
-            if text:
-                # The address for psql stays whole, to be copied.
-                note(f"{'':10s} {text}" if name == "psql" else folded(f"{name:10s} {text}", 11, sys.stderr))
-        note("")
-        table(WORKER_COLUMNS, [_worker_row(kind, worker) for kind, worker in workers], err=True)
-        note("")
+
+
+def _oddities(config: Config, registry: Registry, connection: Connection, rows: list[admin.QueueRow]) -> Iterator[str]:
+    """Say which queues have kinds or jobs and are not worked, are paused, or are shared with programs that know other kinds."""
+    queues, workers = config.concurrency, sorted(registry.workers.items())
     left_out = {_queue(worker) for _, worker in workers} - queues.keys()
     for queue in sorted(left_out):
         kinds = ", ".join(kind for kind, worker in workers if _queue(worker) == queue)
-        _warn(config, f"queue '{queue}' ({kinds}) is not worked here: {_adding(config, queue)}")
+        yield f"queue '{queue}' ({kinds}) is not worked here: {_adding(config, queue)}"
     for row in rows:
         if row.paused_at and row.name in queues:
-            _warn(config, f"queue '{row.name}' is paused: fastq queues resume {row.name}")
+            yield f"queue '{row.name}' is paused: fastq queues resume {row.name}"
         elif row.name not in queues.keys() | left_out and row.unworked and not row.paused_at:
-            _warn(config, f"queue '{row.name}' has jobs, and no process works it: {_adding(config, row.name)}")
-    for text in shared_queues.warnings(connection, queues, registry.workers.keys()):
-        _warn(config, text)
+            yield f"queue '{row.name}' has jobs, and no process works it: {_adding(config, row.name)}"
+    yield from shared_queues.warnings(connection, queues, registry.workers.keys())
 
 
 def _adding(config: Config, queue: str) -> str:
@@ -152,15 +166,6 @@ def _leads(config: Config) -> str:
     if not config.lead:
         return "never"
     return "" if config.leader_domain == domains.DEFAULT else f"domain {config.leader_domain}"
-
-
-WORKER_COLUMNS = ("kind", "worker", "queue", "timeout", "max_attempts", "work")
-
-
-def _worker_row(kind: str, worker: Worker[Any]) -> tuple[str, ...]:
-    timeout = "none" if worker.timeout is None else f"{worker.timeout:g} s"
-    attempts = str(worker.kind.max_attempts or DEFAULT_MAX_ATTEMPTS)
-    return (kind, type(worker).__qualname__, _queue(worker), timeout, attempts, "async" if worker.is_async else "sync")
 
 
 def _queue(worker: Worker[Any]) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 from fastq.errors import FastqError, RegistryError
-from fastq.jobs.worker import Registry
+from fastq.jobs.registry import Registry
 
 FRAMES = 4
 """Frames of the user's traceback to show: where it broke and how it got there, and still one screen."""
@@ -132,7 +132,7 @@ def _registry(module: ModuleType, attribute: str) -> Registry:
     found = getattr(module, attribute)
     if not isinstance(found, Registry):
         raise RegistryError(f"{module.__name__}:{attribute} is {_kind_of(found)} and no Registry{listed}")
-    if not found.workers and not found.singletons:
+    if not any(sort.works for sort in found.sorts()):
         raise RegistryError(
             f"{module.__name__}:{attribute} has no workers; write @{attribute}.register above them, "
             f"and import their modules in {module.__file__}"

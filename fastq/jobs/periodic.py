@@ -23,6 +23,7 @@ import msgspec
 from fastq.args.kinds import Kind, kind_of
 from fastq.args.options import MAX_TAGS, Tags
 from fastq.errors import FastqError, OptionError, RegistryError
+from fastq.jobs.declaration import Declaration
 from fastq.jobs.schedule import Cron, Every, Schedule, latest
 from fastq.jobs.spec import JobSpec, Options, spec_of
 
@@ -71,8 +72,10 @@ class PeriodicOptions(TypedDict, total=False):
     tags: Tags
 
 
-class PeriodicJob:
+class PeriodicJob(Declaration):
     """One definition, checked."""
+
+    noun, heading = "periodic job", "periodic"
 
     def __init__(
         self, name: str, schedule: Schedule, args: Any, kind: Kind[Any] | None, options: PeriodicOptions, place: str

@@ -1,42 +1,31 @@
-"""Know which class works a kind: `Worker`, and the `Registry` of them that `fastq run app:registry` is given.
+"""Know which class works a kind: `Worker`, from which an application derives its own.
 
-A registry is filled while the application is imported (in the fork server, once per host) and only read afterwards, by
-every process and thread. One instance of each worker serves all executor threads of a process: the attributes of `self`
-are shared by jobs that run at the same time.
+Workers are registered (registry.py) while the application is imported, and only read afterwards, by every process and thread. One
+instance of each serves all executor threads of a process: the attributes that it sets on `self` are shared by jobs that run at
+the same time.
 
 Everything about a worker that can be wrong is found when it is registered, not when its first job comes (worker_faults.py): no
 type parameter, no `work`, a `work` that takes something else, a bad option, a second worker for the same kind.
 
 An option belongs to the kind. The args class may state it. If it does not, the worker's value is given to the kind, so that a
-`Client` in the same program enqueues with it. If both state it and differ, the worker is refused.
-A registry does not scan packages and imports nothing: a worker is known when its module was imported.
+`Client` in the same program enqueues with it. If both state it and differ, the worker is refused. A worker deliberately keeps no
+state of a job: it is one object for all of them.
 """
 
 import inspect
-import re
-import sys
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, TypeVar, Unpack, get_args, get_origin, overload
+from typing import Any, ClassVar, Generic, Never, TypeVar, get_args, get_origin
 
 from fastq.args.faults import fault_in_fields
-from fastq.args.kinds import Args, Kind, kind_of_type, unfinished
+from fastq.args.kinds import Kind, kind_of_type, unfinished
+from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
 from fastq.errors import FastqError, RegistryError
+from fastq.jobs.declaration import Declaration
 from fastq.jobs.job import Job
-from fastq.jobs.periodic import PeriodicJob, PeriodicOptions
 from fastq.jobs.retry import default_delay
-from fastq.jobs.schedule import Schedule
-from fastq.jobs.worker_faults import check_singleton, check_worker, name_of, place, settle_options, unknown_argument
-
-if TYPE_CHECKING:
-    from fastq.leases.singleton import Singleton
+from fastq.jobs.worker_faults import check_worker, name_of, place, settle_options, unknown_argument
 
 A = TypeVar("A")
 W = TypeVar("W", bound="Worker[Any]")
-S = TypeVar("S", bound="Callable[[Singleton], object]")
-
-SINGLETON_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-]{0,126}")
-"""No blanks: the name is part of a notification and of a line to a process."""
 
 DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that hangs must not keep its slot for long
 
@@ -79,93 +68,47 @@ class Worker(Generic[A]):
         return default_delay(attempt)
 
 
-class Registry:
-    """The workers of an application by kind; made once, at module level, and named on the command line: `fastq run app:registry`.
+class WorkerDeclaration(Declaration):
+    """A worker as it is registered; its name is the kind that it works."""
 
-    `register(worker)` takes a worker, `periodic(name, schedule, args)` a job for each tick of a schedule, `singleton(name)` a
-    function that runs on one process at a time. `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
-    """
+    noun, works = "worker", True
+    columns = ("kind", "worker", "queue", "timeout", "max_attempts", "work")
 
-    def __init__(self) -> None:
-        self._workers: dict[str, Worker[Any]] = {}
-        self.workers: Mapping[str, Worker[Any]] = MappingProxyType(self._workers)
-        self._singletons: dict[str, Callable[[Singleton], object]] = {}
-        self.singletons: Mapping[str, Callable[[Singleton], object]] = MappingProxyType(self._singletons)
-        self._periodics: dict[str, PeriodicJob] = {}
-        self.periodics: Mapping[str, PeriodicJob] = MappingProxyType(self._periodics)
-
-    @overload
-    def register(self, worker: type[W]) -> type[W]: ...
-    @overload
-    def register(self, worker: W) -> W: ...
-    def register(self, worker: type[W] | W) -> type[W] | W:
-        """Add a worker: as a decorator of its class, or called with an instance that you made."""
+    def __init__(self, worker: type[Worker[Any]] | Worker[Any]) -> None:
         made = _make(worker) if isinstance(worker, type) else worker
         if not isinstance(made, Worker):
             raise RegistryError(f"expected a Worker, got {made!r}; derive it from Worker[YourArgs]")
-        cls = type(made)
-        kind = _kind_of_worker(cls)
-        known = self._workers.get(kind.name)
-        if known is not None:
-            raise RegistryError(
-                f"kind '{kind.name}' has two workers: {place(type(known))} and {place(cls)}; "
-                f"remove one, or give its args a kind of their own"
-            )
+        self._worker = made
+        self._kind = _kind_of_worker(type(made))
+        self.name, self.place = self._kind.name, place(type(made))
+
+    @property
+    def thing(self) -> Worker[Any]:
+        """Return the worker."""
+        return self._worker
+
+    def twice(self, known: Declaration) -> str:
+        """Say that the kind has a worker already."""
+        advice = "remove one, or give its args a kind of their own"
+        return f"kind '{self.name}' has two workers: {known.place} and {self.place}; {advice}"
+
+    def check(self) -> None:
+        """Refuse a worker whose jobs would fail; then settle its options, and note in it what it works and how."""
+        worker, kind = self._worker, self._kind
         if reason := unfinished(kind.type) or fault_in_fields(kind.type):
-            raise RegistryError(f"{place(cls)}: the args of kind '{kind.name}': {reason}")
-        check_worker(made, Worker)
-        settle_options(made, kind)
-        made.kind = kind
-        made.is_async = inspect.iscoroutinefunction(made.work)
-        self._workers[kind.name] = made
-        return worker
+            raise RegistryError(f"{self.place}: the args of kind '{kind.name}': {reason}")
+        check_worker(worker, Worker)
+        settle_options(worker, kind)
+        worker.kind = kind
+        worker.is_async = inspect.iscoroutinefunction(worker.work)
 
-    @overload
-    def periodic(self, name: str, schedule: Schedule, args: Args, **options: Unpack[PeriodicOptions]) -> None: ...
-    @overload
-    def periodic(self, name: str, schedule: Schedule, args: A, *, kind: Kind[A], **options: Unpack[PeriodicOptions]) -> None: ...
-    def periodic(
-        self, name: str, schedule: Schedule, args: Any, *, kind: Kind[Any] | None = None, **options: Unpack[PeriodicOptions]
-    ) -> None:
-        """Have a job enqueued at each tick of a schedule, once in the whole cluster, for as long as a process declares it.
-
-        `missed` says which ticks are made up for if no leader was running at their time: "once" (the last of them), "skip"
-        (none), or `Backfill(10)`. `run_on_start` enqueues one when the definition is new or has changed. The others are those of
-        `enqueue`.
-        """
-        caller = sys._getframe(1)  # noqa: SLF001 - where the definition stands, for the message that there are two
-        made = PeriodicJob(name, schedule, args, kind, options, f"{caller.f_globals.get('__name__')}, line {caller.f_lineno}")
-        known = self._periodics.get(made.name)
-        if known is not None:
-            raise RegistryError(
-                f"periodic job '{made.name}' is defined twice: {known.place} and {made.place}; rename or remove one"
-            )
-        self._periodics[made.name] = made
-
-    def singleton(self, name: str) -> Callable[[S], S]:
-        """Have a function run on one process of the cluster at a time, for as long as that lives: as a decorator of it.
-
-        It gets a Singleton, may be `async def`, and returns when that says `stopping`; see docs/singletons.md.
-        """
-        given: Any = name
-        if not isinstance(given, str) or not SINGLETON_NAME.fullmatch(given):
-            raise RegistryError(f'singleton: expected a name like "projection:orders", got {name!r}')
-
-        def declare(function: S) -> S:
-            known = self._singletons.get(name)
-            if known is not None:
-                raise RegistryError(
-                    f"singleton '{name}' is defined twice: {place(known)} and {place(function)}; rename or remove one"
-                )
-            check_singleton(name, function)
-            self._singletons[name] = function
-            return function
-
-        return declare
-
-    def __repr__(self) -> str:
-        """List the kinds."""
-        return f"Registry({', '.join(sorted(self._workers))})"
+    def row(self) -> tuple[str, ...]:
+        """Return what the table of `fastq run` shows of the worker."""
+        worker = self._worker
+        timeout = "none" if worker.timeout is None else f"{worker.timeout:g} s"
+        attempts = str(worker.kind.max_attempts or DEFAULT_MAX_ATTEMPTS)
+        work = "async" if worker.is_async else "sync"
+        return (self.name, type(worker).__qualname__, worker.kind.queue or DEFAULT_QUEUE, timeout, attempts, work)
 
 
 def _make(cls: type[W]) -> W:

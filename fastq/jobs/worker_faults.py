@@ -1,6 +1,6 @@
 """Find the mistakes in a worker when it is registered, not when its first job comes.
 
-Called by `Registry` (worker.py), at import, in one thread. Each check raises a RegistryError that names the class and says
+Called for a `Registry` (registry.py), at import, in one thread. Each check raises a RegistryError that names the class and says
 how to mend it. The class `Worker` comes as an argument, since worker.py imports this module.
 """
 
@@ -109,22 +109,6 @@ def unknown_argument(name: str) -> str:
         or f"an option is an attribute: write {meant or name} = ... in the class; there are {', '.join(ATTRIBUTES)}"
     )
     return f"its class line takes kind=... and no {name}; {hint}"
-
-
-def check_singleton(name: str, function: object) -> None:
-    """Refuse a function that could not be called with a handle, or that would not run its body when called."""
-    if not (inspect.isfunction(function) or inspect.ismethod(function)):
-        raise RegistryError(f"singleton '{name}': expected a function, got {function!r}")
-    signature = inspect.signature(function)
-    try:
-        signature.bind(None)
-    except TypeError as error:
-        raise RegistryError(
-            f"singleton '{name}': {place(function)} is called with a Singleton and nothing else, but takes {signature} "
-            f"({error}); write: def {function.__name__}(singleton: Singleton) -> None"
-        ) from error
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise RegistryError(f"singleton '{name}': {place(function)} has a yield in it, so calling it would run nothing")
 
 
 def settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Write the definitions of periodic jobs to the database, where any leader finds them, and say which ones a process declares.
+"""Write declarations to the database, where any leader finds them: those of periodic jobs. Say which ones a process declares.
 
 Run by `fastq run` before its supervisor starts. A schedule ticks while some living process declares its name
 (`process.periodic`): taken out of the code it ends with the last process that has the old code, and a leader that does not
@@ -11,23 +11,30 @@ and the leader tells of the difference (`periodic.differs`). It deliberately rem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastq.events import emit
+from fastq.jobs.periodic import PeriodicJob
 from fastq.postgres import hints
 
 if TYPE_CHECKING:
-    from fastq.jobs.worker import Registry
+    from collections.abc import Callable, Mapping
+
+    from fastq.jobs.declaration import Declaration
+    from fastq.jobs.registry import Registry
     from fastq.postgres.db import Connection
 
 
 def define(connection: Connection, registry: Registry) -> list[str]:
-    """Write the definitions that are new or have changed; return their names."""
-    if not registry.periodics:
-        return []
+    """Write each declaration that is new or has changed, of the sorts that the database knows; return the names."""
+    return [name for sort in registry.sorts() if sort in WRITERS for name in WRITERS[sort](connection, registry.declared(sort))]
+
+
+def _define_periodics(connection: Connection, declared: Mapping[str, Any]) -> list[str]:
+    periodics: Mapping[str, PeriodicJob] = declared
     now = connection.run_one("clock_after", 0.0)[0]
     rows = []
-    for name, job in sorted(registry.periodics.items()):
+    for name, job in sorted(periodics.items()):
         kind, queue, priority, max_attempts, tags = job.spec()[:5]
         when = (name, str(job.schedule), job.schedule.tz, job.missed, job.backfill, job.hash)
         what = (kind, job.args.decode(), queue, priority, max_attempts, tags)
@@ -35,8 +42,12 @@ def define(connection: Connection, registry: Registry) -> list[str]:
     columns = [list(column) for column in zip(*rows, strict=True)]
     changed = hints.sending(connection, lambda channel: connection.run("periodic_define", *columns, channel))
     for name, new, _ in changed:
-        emit("periodic.defined", name=name, schedule=str(registry.periodics[name].schedule), new=new)
+        emit("periodic.defined", name=name, schedule=str(periodics[name].schedule), new=new)
     return [name for name, _, _ in changed]
+
+
+WRITERS: Mapping[type[Declaration], Callable[[Connection, Mapping[str, Any]], list[str]]] = {PeriodicJob: _define_periodics}
+"""How the declarations of a sort are written: given all of them by name, it returns the names of those that it wrote."""
 
 
 def declared(registry: Registry) -> list[str]:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from fastq.errors import LeaseLost
 from fastq.events import emit
 from fastq.jobs import outcome
-from fastq.jobs.worker import SINGLETON_NAME
+from fastq.jobs.declaration import SINGLETON_NAME
 from fastq.leases.elector import ASKED, REST, Candidacy, Elector
 from fastq.leases.lease import boottime
 from fastq.leases.singleton import Notice, Session, Singleton, SingletonStopped

@@ -238,3 +238,36 @@ def test_the_quickstart_completes_all_its_jobs(on_database, database, folder):
     ) == [("flaky", 1, 3), ("greet", 3, 1), ("oven", 1, 1), ("sort", 2, 1)]
     for line in ("sort     ['bear', 'tiger', 'whale']", "greet    hello, Ada", "flaky    attempt 3 went well", "oven     hot"):
         assert line in program.said
+
+
+LIMITS = """
+from app import registry
+from fastq.jobs.declaration import Declaration
+
+
+class Limit(Declaration):
+    noun, heading, columns = "limit", "limits", ("limit", "most")
+
+    def __init__(self, name, most):
+        self.name, self.most, self.place = name, most, __name__
+
+    def row(self):
+        return (self.name, self.most)
+
+
+registry.declare(Limit("mailer", "30"))
+registry.declare(Limit("api", "7"))
+"""
+
+
+def test_run_introduces_what_an_app_declares_of_a_sort_that_it_does_not_know(on_database, database, folder):
+    (folder / "limits.py").write_text(LIMITS)
+
+    with started(folder, *command("run", "limits:registry", "--procs", 1), FASTQ_DATABASE_URL=database) as program:
+        program.wait_until_it_says("lease.acquired lease=leader:default")
+        assert program.stop() == 0
+
+    lines = [line.split() for line in program.said.splitlines()]
+    assert ["limits", "mailer,", "api"] in lines
+    at = lines.index(["limit", "most"])
+    assert lines[at + 1 : at + 3] == [["api", "7"], ["mailer", "30"]]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import attrs
 
 from fastq.args.kinds import Kind
-from fastq.jobs.worker import Registry, Worker
+from fastq.jobs.registry import Registry
+from fastq.jobs.worker import Worker
 from fastq.work.codec.claimed import Claimed
 
 TOKEN = 1 << 32 | 1

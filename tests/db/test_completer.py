@@ -11,7 +11,8 @@ from fastq.args.kinds import Args
 from fastq.config import Config
 from fastq.jobs.job import Snooze
 from fastq.jobs.outcome import Output, failed
-from fastq.jobs.worker import Registry, Worker
+from fastq.jobs.registry import Registry
+from fastq.jobs.worker import Worker
 from fastq.postgres import db
 from fastq.work.codec.claimed import Claimed
 from fastq.work.codec.codec import decode, encode_ids

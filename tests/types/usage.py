@@ -24,8 +24,9 @@ from fastq.enqueue.client import Client
 from fastq.enqueue.client_async import AsyncClient
 from fastq.jobs.job import Cancel, Job, Snooze
 from fastq.jobs.periodic import Backfill
+from fastq.jobs.registry import Registry
 from fastq.jobs.schedule import Cron, Every
-from fastq.jobs.worker import Registry, Worker
+from fastq.jobs.worker import Worker
 
 client = Client()
 registry = Registry()

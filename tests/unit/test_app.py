@@ -6,7 +6,7 @@ import pytest
 
 from fastq.errors import RegistryError
 from fastq.jobs import app
-from fastq.jobs.worker import Registry
+from fastq.jobs.registry import Registry
 
 GOOD = """
 from dataclasses import dataclass

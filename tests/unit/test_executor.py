@@ -10,7 +10,8 @@ import pytest
 from fastq.args.kinds import Args
 from fastq.board import Board
 from fastq.jobs.job import Job, JobTimeout
-from fastq.jobs.worker import Registry, Worker
+from fastq.jobs.registry import Registry
+from fastq.jobs.worker import Worker
 from fastq.work.codec.claimed import KindBatch
 from fastq.work.codec.codec import decode
 from fastq.work.execute import watchdog as watching

@@ -10,7 +10,8 @@ import pytest
 from fastq.args.kinds import Args
 from fastq.board import Board
 from fastq.jobs.outcome import Output
-from fastq.jobs.worker import Registry, Worker
+from fastq.jobs.registry import Registry
+from fastq.jobs.worker import Worker
 from fastq.work.codec.codec import decode
 from fastq.work.execute.loop import YIELD_EVERY, Loop
 from fastq.work.shared.lane import Lane, Outbox

@@ -3,7 +3,7 @@
 import pytest
 
 from fastq.errors import RegistryError
-from fastq.jobs.worker import Registry
+from fastq.jobs.registry import Registry
 from fastq.work.singletons import hinted
 
 

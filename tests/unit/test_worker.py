@@ -10,7 +10,8 @@ import pytest
 from fastq.args.kinds import Args, Kind, kind_of
 from fastq.errors import RegistryError
 from fastq.jobs.job import Job
-from fastq.jobs.worker import Registry, Worker
+from fastq.jobs.registry import Registry
+from fastq.jobs.worker import Worker
 
 A = TypeVar("A")
 

@@ -1,0 +1,117 @@
+"""Collect the declarations of an application: the `Registry` that `fastq run app:registry` is given.
+
+A registry is filled while the application is imported (in the fork server, once per host) and only read afterwards, by every
+process and thread. `declare` takes a thing of any sort (declaration.py), refuses a second one of the same name, and checks it: a
+mistake is found at import, not when a process first needs the thing. The other methods make a declaration from the user's words.
+
+A registry does not scan packages and imports nothing: a worker is known when its module was imported. It deliberately knows
+nothing of a sort beyond `Declaration`, but for the three that have a method and a mapping of their own here.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+
+from fastq.errors import RegistryError
+from fastq.jobs.declaration import Declaration, SingletonDeclaration, singleton_name
+from fastq.jobs.periodic import PeriodicJob, PeriodicOptions
+from fastq.jobs.worker import Worker, WorkerDeclaration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from fastq.args.kinds import Args, Kind
+    from fastq.jobs.schedule import Schedule
+    from fastq.leases.singleton import Singleton
+
+A = TypeVar("A")
+D = TypeVar("D", bound=Declaration)
+W = TypeVar("W", bound="Worker[Any]")
+S = TypeVar("S", bound="Callable[[Singleton], object]")
+
+
+class Registry:
+    """The workers of an application by kind; made once, at module level, and named on the command line: `fastq run app:registry`.
+
+    `register(worker)` takes a worker, `periodic(name, schedule, args)` a job for each tick of a schedule, `singleton(name)` a
+    function that runs on one process at a time. `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
+    """
+
+    def __init__(self) -> None:
+        self._declared: dict[type[Declaration], dict[str, Declaration]] = {}
+        self._things: dict[type[Declaration], dict[str, Any]] = {}
+        self.workers: Mapping[str, Worker[Any]] = self._mapping(WorkerDeclaration)
+        self.periodics: Mapping[str, PeriodicJob] = self._mapping(PeriodicJob)
+        self.singletons: Mapping[str, Callable[[Singleton], object]] = self._mapping(SingletonDeclaration)
+
+    @overload
+    def register(self, worker: type[W]) -> type[W]: ...
+    @overload
+    def register(self, worker: W) -> W: ...
+    def register(self, worker: type[W] | W) -> type[W] | W:
+        """Add a worker: as a decorator of its class, or called with an instance that you made."""
+        self.declare(WorkerDeclaration(worker))
+        return worker
+
+    @overload
+    def periodic(self, name: str, schedule: Schedule, args: Args, **options: Unpack[PeriodicOptions]) -> None: ...
+    @overload
+    def periodic(self, name: str, schedule: Schedule, args: A, *, kind: Kind[A], **options: Unpack[PeriodicOptions]) -> None: ...
+    def periodic(
+        self, name: str, schedule: Schedule, args: Any, *, kind: Kind[Any] | None = None, **options: Unpack[PeriodicOptions]
+    ) -> None:
+        """Have a job enqueued at each tick of a schedule, once in the whole cluster, for as long as a process declares it.
+
+        `missed` says which ticks are made up for if no leader was running at their time: "once" (the last of them), "skip"
+        (none), or `Backfill(10)`. `run_on_start` enqueues one when the definition is new or has changed. The others are those of
+        `enqueue`.
+        """
+        caller = sys._getframe(1)  # noqa: SLF001 - where the definition stands, for the message that there are two
+        place = f"{caller.f_globals.get('__name__')}, line {caller.f_lineno}"
+        self.declare(PeriodicJob(name, schedule, args, kind, options, place))
+
+    def singleton(self, name: str) -> Callable[[S], S]:
+        """Have a function run on one process of the cluster at a time, for as long as that lives: as a decorator of it.
+
+        It gets a Singleton, may be `async def`, and returns when that says `stopping`; see docs/singletons.md.
+        """
+        checked = singleton_name(name)
+
+        def declare(function: S) -> S:
+            self.declare(SingletonDeclaration(checked, function))
+            return function
+
+        return declare
+
+    def declare(self, declaration: Declaration) -> None:
+        """Add a thing of any sort, once it is checked."""
+        known = self._of(type(declaration))
+        if declaration.name in known:
+            raise RegistryError(declaration.twice(known[declaration.name]))
+        declaration.check()
+        known[declaration.name] = declaration
+        self._things[type(declaration)][declaration.name] = declaration.thing
+
+    def declared(self, sort: type[D]) -> Mapping[str, D]:
+        """Return the declarations of one sort by name."""
+        of_sort: Mapping[str, Any] = self._declared.get(sort, {})
+        return MappingProxyType(of_sort)
+
+    def sorts(self) -> list[type[Declaration]]:
+        """Return the sorts of which there is a declaration: ours first, others in the order in which they came."""
+        return [sort for sort, declared in self._declared.items() if declared]
+
+    def _of(self, sort: type[Declaration]) -> dict[str, Declaration]:
+        self._things.setdefault(sort, {})
+        return self._declared.setdefault(sort, {})
+
+    def _mapping(self, sort: type[Declaration]) -> Mapping[str, Any]:
+        """Return a view of the things of one sort, such as the workers."""
+        self._of(sort)
+        return MappingProxyType(self._things[sort])
+
+    def __repr__(self) -> str:
+        """List the kinds."""
+        return f"Registry({', '.join(sorted(self.workers))})"
