@@ -3,8 +3,8 @@
     client.enqueue(SortArgs(["whale", "tiger"]))        where work comes up, with Client or AsyncClient
     registry.register(SortWorker)                       where it is done, by `fastq run app:registry`
 
-Public are the names below, what their methods take, return and raise, `fastq.errors`, `fastq.testing` and
-`fastq.events.subscribe`; what else there is may change. `kind` and `Kind` are the two further ways to declare args.
+Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.testing` and
+`fastq.events.subscribe`; all else may change. `kind` and `Kind` are the two further ways to declare args.
 """
 
 from importlib import import_module
@@ -64,7 +64,7 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs the database when it is asked for: psycopg and its pool take three times as long as all the rest."""
+    """Import the names that need the database on demand: psycopg and its pool take three times as long as all the rest."""
     if name not in _LATE:
         raise AttributeError(f"module 'fastq' has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)

@@ -1,9 +1,9 @@
-"""Shared memory of one host: what its processes must know of each other, and what their supervisor must know when one dies.
+"""Shared memory of one host, for its processes about each other, and for their supervisor when one of them dies.
 
 The supervisor makes it (memory or an unlinked file, handed down by descriptor, so it has no name that anybody else could open);
 each worker process maps it. Everything is a 64-bit integer, written whole, so a reader never sees half a value.
 
-    one cursor per queue     frontier, low-water mark, re-scan ... of priority 1-4.  Written by whoever has the turn.
+    one cursor per queue     frontier, low-water mark, re-scan ... of priority 1-4.  Written by the process that has the turn.
     one desk per process     written by that process alone, read by the supervisor, above all after its death:
         sessions             its backends' pids in Postgres, to end them before its jobs are looked for
         kill after           monotonic time by which its watchdog must have ticked again (0: it does not matter)
@@ -14,11 +14,11 @@ each worker process maps it. Everything is a 64-bit integer, written whole, so a
         one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none), the
         and mode             timeout of that job, and the last one that it executed before it came to rest
 
-Every job that is claimed and whose completion is not written is in a slot or in the ring, also one that ran long, has ended
-and waits in the outbox. The producer, who alone writes the ring, sees to it: before others can push the id of a job that
-still executes out of the ring, it puts it in again (`claimed`), so that executors do nothing for it. See RING_TIMES.
-The turn of a queue is a byte-range lock on the file: the kernel frees it when its holder dies. It deliberately holds no
-pointer, no length that somebody trusts without a bound, and nothing that must survive the supervisor.
+Every claimed job is in a slot or in the ring until its completion is written, also one that ran long, has ended and waits in the
+outbox. The producer, which alone writes the ring, sees to it: before later ids can push the id of an executing job out of the
+ring, it puts that id in again (`claimed`), so that executors do nothing for it. See RING_TIMES.
+The turn of a queue is a byte-range lock on the file: the kernel frees it when its holder dies. The board deliberately holds no
+pointer, no length that a reader trusts without a bound, and nothing that must survive the supervisor.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 PRIORITIES = 4
 
-# Words of a queue's cursor. Times are monotonic, in ns; places are seqs, by priority. They are written by whoever has the turn
-# (or has waited for it in vain), but for what the comments say. A lost connection sets CHECKED_AT and SWEPT_AT back without it.
+# Words of a queue's cursor. Times are monotonic, in ns; positions are seqs, by priority. They are written by the process that has
+# the turn (or has waited for it in vain), if no comment says otherwise. A lost connection sets CHECKED_AT and SWEPT_AT back
+# without it.
 FRONTIER = range(PRIORITIES)  # the last seq claimed, or the end of the last part taken; claims of parts move it without the turn
 LOW = range(PRIORITIES, 2 * PRIORITIES)  # nothing available lies at or below it
 RESCAN = range(2 * PRIORITIES, 3 * PRIORITIES)  # how far the pass of the re-scan has come
@@ -49,7 +50,7 @@ RESCANNING = 20  # 1: a pass is under way
 RESCANNED_AT = 21  # when the last pass ended
 RESCAN_TOOK = 22  # ns that the last statement of the last pass took
 OWED = 23  # 1: a re-scan was put off, for the last one was long
-BARRIER_XID = 24  # whoever was writing at the mark has a lower xid (0: not asked yet)
+BARRIER_XID = 24  # transactions that were writing at the mark have lower xids (0: not asked yet)
 BARRIER_AT = 25  # when the mark was noted (0: there is none); put later while somebody still writes, to ask again soon
 WAKES = 26  # notifications for the queue so far; the supervisor's listener alone counts them
 DRAINED = 27  # WAKES when the last look that left no backlog began: another value calls for a look
@@ -75,7 +76,7 @@ CLAIM_QUEUE = 3  # its queue's number
 CLAIM_AFTER = 4  # a seq below everything that it can take
 KILL_AFTER = 5  # monotonic ns after which the process is stuck, unless it ticks before (0: nothing limits it)
 TICKED = 6  # monotonic ns of the watchdog's last tick (0: the process is not there yet)
-SESSIONS = range(7, 11)  # backend pids, by who connects: producer, completer, what hands back at the end; and the next
+SESSIONS = range(7, 11)  # backend pids, one each for producer, completer and the hand-back at the end; and the next
 CUT_SESSION = SESSIONS[3]  # that the producer sent the unanswered claim on, when it has another (0: none)
 LEFT = 11  # 1: the exit code that follows is the process's own, and not that of a job which ended it; by its main thread
 STANDS = 12  # the random part of the identity under which it stands for leases of singletons (0: it does not); as LEFT
@@ -206,7 +207,7 @@ class Board:
 
 
 class LaneBoard:
-    """What one lane shows: the ids that it claimed lately and what each executor slot is doing."""
+    """The part of a desk for one lane: the ids that it claimed lately, and the job in each executor slot."""
 
     def __init__(self, words: memoryview, slots: int, ring: int) -> None:
         self._head = words[:LANE_WORDS]
@@ -218,7 +219,7 @@ class LaneBoard:
         self._carry_after = ring // CARRY_SHARE
 
     def clear(self) -> None:
-        """Wipe everything but the ring, which is read as far as the head says: who never claimed much never has memory for it."""
+        """Wipe everything but the ring: it is read up to the head, and its untouched pages need no memory."""
         for words in (self._head, self.slots, self.limits, self.rested):
             _wipe(words)
 

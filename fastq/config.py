@@ -1,12 +1,12 @@
 """One frozen `Config`: every setting as a flag, a FASTQ_* variable and a default with its reason.
 
-Read once at start by whoever begins (the CLI, a Client); processes inherit the same object. What `fastq` leaves in the
-environment, for other programs and clients to read here, is in environment.py.
+Read once at the start by the CLI or a Client; processes inherit the same object. environment.py writes settings to the
+environment, for other programs and clients to read here.
 Precedence: an argument or flag that was given, then the environment, then the default; None means "not given".
 
 A setting is declared once, below: its name gives the variable (`shutdown_timeout` -> FASTQ_SHUTDOWN_TIMEOUT) and the flag
-(--shutdown-timeout); `help` and `why` feed the CLI's help and the reference in docs/. A bad value, wherever it came from, is a
-ConfigError that tells the name as it was spelt there, what came and what is allowed. It deliberately does not read files.
+(--shutdown-timeout); `help` and `why` feed the CLI's help and the reference in docs/. A bad value from any of the three is a
+ConfigError with the name as it was spelt there, the value and the rule. It deliberately does not read files.
 
 Invariant: of a Config that exists, every value is allowed. Others put its schema into statements without asking again.
 """
@@ -58,7 +58,7 @@ def _whole(low: int, high: int) -> tuple[Callable[[str], int], str]:
 
 
 SWITCHED = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-"""What a setting that is on or off may be called."""
+"""The words for a setting that is on or off."""
 
 
 def _flag() -> tuple[Callable[[str], bool], str]:
@@ -120,7 +120,7 @@ def _queues() -> tuple[Callable[[str], dict[str, int]], str]:
     return parse_queues, f"NAME or NAME=CONCURRENCY, comma-separated, concurrency 1 to {MAX_CONCURRENCY}"
 
 
-def _setting(default: object, parser: tuple[Callable[[str], Any], str], help: str, why: str) -> Any:  # noqa: A002 - reads as what it is
+def _setting(default: object, parser: tuple[Callable[[str], Any], str], help: str, why: str) -> Any:  # noqa: A002 - it is the help
     parse, allowed = parser
     metadata = {"parse": parse, "allowed": allowed, "help": help, "why": why}
     if isinstance(default, dict):
@@ -235,7 +235,7 @@ class Config:
     log_json: bool = _setting(False, _flag(), "log one JSON object a line", "for machines")
 
     def __post_init__(self) -> None:
-        """Refuse what no text would be read as, and combinations that cannot work; `replace` comes here too."""
+        """Refuse values that no text would be read as, and combinations that cannot work; `replace` comes here too."""
         for setting in fields(self):
             _check(setting, getattr(self, setting.name))
         interval, ttl = self.beat_interval, self.process_ttl
@@ -254,9 +254,9 @@ class Config:
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None, spelt: Callable[[str], str] = str, **given: object) -> Config:
-        """Build the configuration from what was given (None: not given) and the environment.
+        """Build the configuration from arguments (None: not given) and the environment.
 
-        `spelt` says how whoever gives a setting writes its name, for messages: in Python just so, on a command line as a flag.
+        `spelt` writes a setting's name in messages as the caller's user knows it: in Python just so, on a command line as a flag.
         """
         environ = os.environ if environ is None else environ
         values: dict[str, object] = {}
@@ -298,7 +298,7 @@ class Config:
 
 
 def settled(config: Config | None, **given: Any) -> Config:
-    """Return a configuration, or without one the environment's, with what was given beside it (None: not given) over it."""
+    """Return a configuration, or without one the environment's, with the arguments beside it (None: not given) over it."""
     if config is None:
         return Config.load(**given)
     if not isinstance(config, Config):
@@ -307,7 +307,7 @@ def settled(config: Config | None, **given: Any) -> Config:
 
 
 def migrate_command(schema: str) -> str:
-    """Return what to type where a schema has no tables: without its name a schema that is not the default is not made."""
+    """Return the command that makes a schema's tables: it names the schema unless that is the default."""
     return "fastq migrate" if schema == Config.schema else f"fastq migrate --schema {schema}"
 
 
@@ -324,7 +324,7 @@ def text_of(value: object) -> str:
 
 
 UNREADABLE = (ValueError, KeyError, OverflowError)
-"""What the parsers above raise."""
+"""The errors that the parsers above raise."""
 
 
 def _parse(setting: Field[Any], text: str, source: str) -> object:

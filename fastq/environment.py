@@ -1,4 +1,4 @@
-"""What fastq leaves in the environment for the processes and programs that it starts, and what is there by mistake.
+"""Write settings to the environment for the processes and programs that fastq starts, and find mistakes in it.
 
 Called by the command line before it imports the app, by the supervisor before it starts the fork server, and by the fork server.
 Settings are read from the environment by config.py; these two modules are the only ones that touch it.
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NO_SETTINGS = (
-    *("FASTQ_SERVICE_", "FASTQ_PORT"),  # what Kubernetes tells each pod of a service called fastq
+    *("FASTQ_SERVICE_", "FASTQ_PORT"),  # variables that Kubernetes gives each pod of a service called fastq
     *("FASTQ_TEST_", "FASTQ_JSON_SUITE", "FASTQ_ASAN", "FASTQ_DEBUG", "FASTQ_COVERAGE", "FASTQ_WERROR"),  # tests and builds
 )
 """Beginnings of variables that are ours by name and yet no misspelt settings."""
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """Say of each FASTQ_* variable that is no setting what may be meant: it has no effect, and a slip is seen by nobody."""
+    """Return for each FASTQ_* variable that is no setting the probable one: it has no effect, and nobody notices a slip."""
     environ = os.environ if environ is None else environ
     known = {setting.name.upper() for setting in fields(Config)}
     told = []
@@ -45,7 +45,7 @@ def is_set(name: str) -> bool:
 
 
 def publish(config: Config) -> None:
-    """Make the environment say what a command has resolved: flags, and the database that was found."""
+    """Put the settings that a command has resolved into the environment: flags, and the database that was found."""
     default = Config()
     for setting in fields(Config):
         variable, value = variable_of(setting.name), getattr(config, setting.name)

@@ -1,18 +1,18 @@
-"""Name everything that fastq raises.
+"""Name all errors that fastq raises.
 
     FastqError
     ├── ConfigError           a setting (flag, FASTQ_* variable) has a bad value
     ├── OptionError           an option of a kind or of one enqueue (queue, priority, tags ...) has a bad value
     ├── ArgsError             args that cannot be stored, or stored args that do not fit their type
-    ├── UnknownKind           a job whose kind has no worker here, or args whose class names no kind
+    ├── UnknownKind           a job of a kind without a worker here, or args of a class that names no kind
     ├── RegistryError         a worker that cannot be registered
     ├── MigrationError        the schema is missing, too old, too new, or could not be migrated
     ├── DatabaseUnavailable   no connection to Postgres, or it was lost and did not come back in time
     ├── LeaseError            a lease cannot be had as it was asked for
     └── LeaseLost             the caller acts for a term that has ended: a leader's, a singleton's
 
-Pure values: any process and thread may raise them. Messages are lower case and say what was expected, what came,
-where, and what to do. `JobTimeout` and `JobCancelled` (job.py) and `SingletonStopped` (singleton.py) are not here: they
+Pure values: any process and thread may raise them. Messages are lower case: the rule, the value that broke it, where, and the
+remedy. `JobTimeout` and `JobCancelled` (job.py) and `SingletonStopped` (singleton.py) are not here: they
 interrupt the user's code and are outside `Exception`.
 """
 
@@ -50,7 +50,7 @@ class ArgsError(FastqError, ValueError):
 
 
 class UnknownKind(FastqError):
-    """A job whose kind has no worker here, or args whose class names no kind."""
+    """A job of a kind without a worker here, or args of a class that names no kind."""
 
 
 class RegistryError(FastqError):

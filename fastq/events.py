@@ -1,13 +1,13 @@
-"""Tell what happened: an event is a fact with a name and fields, for the log and for whoever subscribed.
+"""Report facts as events, each with a name and fields, to the log and to subscribers.
 
 Any process and thread may emit; the subscribers of a process are called by the thread that emits, so they must be quick.
 Names are `thing.verb` in the past tense (`job.failed`, `process.died`); fields are plain values, durations in seconds.
 
 Invariants:
 - An event costs next to nothing when its level is not logged and nobody subscribed: the line is written on demand.
-- The line is one line, whatever the fields hold: what could forge a line or drive a terminal is escaped. A field `traceback` is
-  left out there: `below` writes it, each of its lines indented and escaped.
-- A subscriber that raises is logged and does not disturb whoever emitted.
+- An event is one line with any values in its fields: characters that could forge a line or drive a terminal are escaped. A field
+  `traceback` is left out there: `below` writes it, each of its lines indented and escaped.
+- A subscriber that raises is logged and does not disturb the code that emitted.
 
 It deliberately does not configure logging (that is log.py) and keeps no history.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("fastq")
 
 MAX_VALUE = 2_000
-"""Characters of one value in a line: a guess at what a person still reads. JSON gets more of it, subscribers get all."""
+"""Characters of one value in a line: a guess at how much a person still reads. JSON gets more of it, subscribers get all."""
 
 SAID_AGAIN = 10.0
 """Seconds until `Seldom` lets the same text through again: a guess at how often a person wants to read that it goes on."""
@@ -76,13 +76,13 @@ def emit(name: str, /, *, level: int = logging.INFO, **fields: object) -> None:
 
 
 def tell_ended(fates: Iterable[tuple[str, int, str, int]] | None) -> None:
-    """Tell of jobs that ended otherwise than completed: state, id, kind, attempt. Whoever has written it tells it."""
+    """Emit an event for each job that ended otherwise than completed (state, id, kind, attempt), once its end is written."""
     for state, job, kind, attempt in fates or ():
         emit(f"job.{state}", level=logging.WARNING, id=job, kind=kind, attempt=attempt)
 
 
 def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
-    """Have the callback called with each event of this process; call what is returned to end that."""
+    """Have the callback called with each event of this process; call the returned function to end that."""
     global _subscribers  # noqa: PLW0603 - the list of the process
     with _lock:
         _subscribers = (*_subscribers, callback)
@@ -96,7 +96,7 @@ def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
 
 
 class Seldom:
-    """Lets the same text through once in a while: for what fails each time that it is tried. One thread uses it."""
+    """Lets the same text through once in a while: for an operation that fails again and again. One thread uses it."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -128,7 +128,7 @@ def written(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Write what is not printable (line ends, escape sequences, marks that turn the direction of text) as \n or \xNN."""
+    r"""Write unprintable characters (line ends, escape sequences, marks that turn the direction of text) as \n or \xNN."""
     return "".join(_NAMED.get(mark) or (mark if mark.isprintable() else _hex(ord(mark))) for mark in text)
 
 

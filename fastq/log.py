@@ -1,12 +1,12 @@
 """Send the log to stderr: a short line for people, or one JSON object a line for machines.
 
-Called by the supervisor and by each process once the application is imported, because what the application configured
-itself comes first: a `fastq` logger that has handlers stays as it is, and the root logger is touched only when it has
+Called by the supervisor and by each process once the application is imported, because the application's own configuration
+comes first: a `fastq` logger that has handlers stays as it is, and the root logger is touched only when it has
 none (then the application's own records come out in the same form).
 
 Invariant: one record of ours is one write, and one line but for a traceback (indented, for people; a field of the object, for
 machines), so that the lines of several processes do not mix.
-It deliberately knows no files and no rotation: whoever runs the supervisor has them.
+It deliberately knows no files and no rotation: the program that runs the supervisor has them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 32_768
-"""Characters of one value in JSON: twice what is kept of an error's text, which is the longest that is meant to be there."""
+"""Characters of one value in JSON: twice the kept length of an error's text, the longest value that is expected there."""
 
 _SURROGATE = re.compile(r"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)")
 """An escape of JSON: a pair of surrogates, a lone one (which many readers refuse, jq with all that follows), or any other."""

@@ -1,9 +1,9 @@
 """Take the passwords of databases out of texts that somebody will see.
 
-Pure functions, for messages of the commands and for the text of a `Config`. What stands where a password would is taken out,
-though it may be none: a text is shown to people, never read again.
+Pure functions, for messages of the commands and for the text of a `Config`. Any characters at the place of a password are taken
+out, even if they are none: a text is shown to people, never read again.
 
-It deliberately knows no secrets of the user's own: what an exception of his says is his.
+It deliberately knows no secrets of the user's own: the text of his exceptions is his.
 """
 
 from __future__ import annotations

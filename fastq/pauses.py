@@ -13,7 +13,7 @@ class Pauses:
     """The pauses of one thread that tries something again and again."""
 
     def __init__(self, first: float, longest: float) -> None:
-        self.coming = first  # seconds: what `next` will return
+        self.coming = first  # seconds: the next result of `next`
         self._first = first
         self._longest = longest
 

@@ -1,7 +1,8 @@
-"""How many things are tried at once, and which of them are passed over for a while: a `Size` and an `Aside`.
+"""How many rows are tried at once, and which of them are passed over for a while: a `Size` and an `Aside`.
 
 Plain values without I/O, for code that writes or claims many rows with one statement: the claims of a queue, the completer, the
-chores. Each belongs to one thread, whose module says what is too much, what is told of it, and how long a row is passed over.
+chores. Each belongs to one thread; its module decides how many are too many, which events report it, and how long a row is
+passed over.
 
 They deliberately emit no event and know no database: whether an error is the fault of one row is asked in postgres/sqlstate.py.
 """
@@ -68,7 +69,7 @@ class Aside(Generic[Key]):
         self._until: dict[Key, float] = {}  # monotonic time of the next try, by key
 
     def __len__(self) -> int:
-        """Count the keys, those included whose time has come since `keys` was last called."""
+        """Count the keys, those included that have become due since `keys` was last called."""
         return len(self._until)
 
     def keys(self) -> list[Key]:

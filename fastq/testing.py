@@ -1,4 +1,4 @@
-"""What helps to test programs that use fastq, imported by tests alone: leases in memory, on a board whose time can be moved."""
+"""Help for tests of programs that use fastq, imported by tests alone: leases in memory, on a board with a clock to set."""
 
 from fastq.leases.memory import LeaseBoard, MemoryLease
 

@@ -5,8 +5,8 @@ import pytest
 from tests import prose
 
 # Per 1,000 words of docstrings and comments. The numbers only go down; 3 and 1 are the aim.
-PACKAGE = {"what": 6.3, "who": 2.1}
-FILE = {"what": 22.0, "who": 12.3}
+PACKAGE = {"what": 4.9, "who": 1.7}
+FILE = {"what": 22.0, "who": 11.9}
 WORDS = 300  # from which on a file has a rate of its own: below, one sentence would decide it
 TEXTS = prose.package()
 LONG = {str(text.path.relative_to(prose.ROOT)): text for text in TEXTS if text.words > WORDS}

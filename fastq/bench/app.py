@@ -1,7 +1,7 @@
-"""The application that is measured: a job that does nothing, and a job that tells when it started.
+"""The application that is measured: a job that does nothing, and a job that writes when it started.
 
-Imported by the fork server and the worker processes, and by whoever enqueues. It deliberately returns nothing and has no
-setting of its own, so that a job goes the plainest way there is.
+Imported by the fork server, the worker processes and the programs that enqueue. Its jobs deliberately return nothing and have no
+options, so that a job goes the plainest way there is.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fastq.jobs.worker import Worker
 registry = Registry()
 
 STARTED = struct.Struct("qq")
-"""What a clock job writes: its number, and the monotonic clock (one for all processes of a machine) in nanoseconds."""
+"""The record of a clock job: its number, and the monotonic clock (one for all processes of a machine) in nanoseconds."""
 
 
 @dataclass
 class NoopArgs(Args, kind="bench.noop"):
-    """One small integer: what most jobs carry is an id."""
+    """One small integer: most jobs carry an id."""
 
     number: int
 
@@ -39,7 +39,7 @@ class NoopWorker(Worker[NoopArgs]):
 
 @dataclass
 class FlatArgs(Args, kind="bench.flat"):
-    """Six fields of every flat type: what the codec reads by column."""
+    """Six fields of every flat type: the codec reads such args by column."""
 
     user_id: int
     template: str
@@ -73,5 +73,5 @@ class ClockWorker(Worker[ClockArgs]):
         """Look at the clock first, then open the file and append."""
         started = time.monotonic_ns()
         fd = os.open(job.args.path, os.O_WRONLY | os.O_APPEND)
-        os.write(fd, STARTED.pack(job.args.number, started))  # less than a page: written whole, whoever else appends
+        os.write(fd, STARTED.pack(job.args.number, started))  # less than a page: written whole, even if others append
         os.close(fd)

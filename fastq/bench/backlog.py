@@ -83,7 +83,7 @@ def _claim_rate(connection: Connection, config: Config, backlog: int, rounds: in
 
 
 def _work(connection: Connection, config: Config, jobs: int) -> tuple[float, list[int]]:
-    """Work on the backlog for a while; return jobs per second, and what the worker processes kept in memory meanwhile."""
+    """Work on the backlog for a while; return jobs per second, and the memory of the worker processes meanwhile."""
     fill(connection, jobs, paused=True)
     samples: list[int] = []
     with Program("route", config, jobs=jobs) as program:

@@ -1,7 +1,7 @@
 """Start a program that is measured, talk to it in lines, end it.
 
 Both sides of the talk are here: `Program` in the program that measures, `order` and `tell` in the one that is measured. The
-first line says what to do, as JSON on stdin (not in the arguments: a database's URL may hold a password); answers are a word
+first line is the order, as JSON on stdin (not in the arguments: a database's URL may hold a password); answers are a word
 and numbers on stdout. The end of stdin ends the program, so nothing outlives a measurement that was killed.
 
 A program is started by `-c`, so that the fork server finds no main module to import again in each worker process.
@@ -26,7 +26,7 @@ END_TIMEOUT = 60.0
 
 
 class Order(msgspec.Struct):
-    """What a program shall do."""
+    """The order of a program that is measured."""
 
     config: Config
     numbers: dict[str, int]
@@ -80,7 +80,7 @@ class Program:
 
 
 def order() -> Order:
-    """Read what to do."""
+    """Read the order."""
     return msgspec.json.decode(sys.stdin.readline(), type=Order)
 
 

@@ -1,7 +1,7 @@
-"""The command itself: its arguments, what is measured in which order, what is printed.
+"""The command itself: its arguments, the order of the measurements, the output.
 
-Route and floor take turns, round after round, and it is the ratio of each pair that counts: on a machine that others use
-too, a pair shares its weather, two runs a minute apart do not.
+Route and floor take turns, round after round, and the ratio of each pair counts: other users of the machine slow both runs of a
+pair alike, but not two runs that are a minute apart.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
 
 
 def _tell(text: str) -> None:
-    """Say what is being measured, beside the result."""
+    """Name the measurement under way, beside the result."""
     output.note(f"measuring {text}")
 
 

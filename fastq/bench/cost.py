@@ -1,9 +1,9 @@
-"""What a run costs: CPU of Postgres and of our processes, WAL, memory, as the kernel and Postgres count them.
+"""The costs of a run: CPU of Postgres and of our processes, WAL, memory, as the kernel and Postgres count them.
 
 Run by the program that measures, between two moments. CPU comes from /proc: the nanoseconds of each thread (schedstat) where
 the kernel keeps them, else the ticks of 10 ms. For Postgres that is the postmaster and all its children, helpers included,
-and those that ended in between; so somebody else's work on the same server is counted too. For a server on another machine
-there is no figure rather than a wrong one.
+and those that ended in between; so other work on the same server is counted too. For a server on another machine there is no
+figure rather than a wrong one.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Spent(NamedTuple):
     wal: int
 
     def since(self, before: Spent) -> Spent:
-        """Return what was spent in between."""
+        """Return the costs between two readings."""
         postgres = None if self.postgres is None or before.postgres is None else self.postgres - before.postgres
         return Spent(postgres, self.program - before.program, self.wal - before.wal)
 
 
 class Meter:
-    """Reads what has been spent so far."""
+    """Reads the costs so far."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -108,7 +108,7 @@ def memory(pid: int) -> dict[str, int]:
 
 
 def title(pid: int) -> str:
-    """Return what a process calls itself."""
+    """Return the title of a process."""
     return (PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
 
 

@@ -1,7 +1,7 @@
 """How fast one thread enqueues, through the public client: one job at a time, by the thousand, and by COPY.
 
-Run in the program that measures, while nobody works the queue. Each single job is a transaction with its own commit; what
-that costs is mostly the disk's, so it says as much about the machine as about fastq.
+Run in the program that measures, while nobody works the queue. Each single job is a transaction with its own commit, which
+mostly waits for the disk, so its figure says as much about the machine as about fastq.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SINGLE, MANY, COPY = 2_000, 20_000, 100_000
 """Jobs in one repetition: a few tenths of a second each on a usual machine."""
 
 AT_ONCE = 1_000
-"""Jobs in one call of enqueue_many: what a program collects before it writes."""
+"""Jobs in one call of enqueue_many: as many as a program may collect before it writes. A guess."""
 
 
 def measure(connection: Connection, config: Config, rounds: int, limit: int) -> dict[str, list[float]]:

@@ -41,7 +41,7 @@ INT8 = 20  # the oid of bigint, in every Postgres
 
 
 class Floor(NamedTuple):
-    """What one run gave; CPU is None where the server is not on this machine."""
+    """The figures of one run; CPU is None if the server is not on this machine."""
 
     jobs_per_s: float
     postgres_us: float | None
@@ -84,7 +84,7 @@ def serve() -> None:
     tell("ready")
     input()
     tell("done", pumped.pump(), *pumped.completed_at)
-    sys.stdin.read()  # stay until the meters have been read: what a session has used up goes elsewhere when it ends
+    sys.stdin.read()  # stay until the meters have been read: the CPU time of a session is counted elsewhere when it ends
 
 
 class Pump:

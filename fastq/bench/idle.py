@@ -1,9 +1,9 @@
-"""What a supervisor and its processes cost while there is nothing to do: CPU, statements, memory.
+"""The costs of a supervisor and its processes while there is nothing to do: CPU, statements, memory.
 
 Run by the program that measures. It counts from a moment at which all processes are up and have looked once; the
 transactions of the database are Postgres' own count, without those of the measurement. Autovacuum's are in it, but come
-in bursts (30 a minute, measured): so they are counted in windows, of which the median is told. Nobody else may use the
-database meanwhile.
+in bursts (30 a minute, measured): so transactions are counted in windows, and the median of these is the figure. Nobody else
+may use the database meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TRANSACTIONS = "select xact_commit + xact_rollback from pg_stat_database where 
 
 
 class Rest(NamedTuple):
-    """What idling cost; each process with its title and its bytes (rss, pss, shared)."""
+    """The costs of idling; each process with its title and its bytes (rss, pss, shared)."""
 
     cpu_percent: float
     statements_per_s: list[float]

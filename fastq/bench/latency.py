@@ -29,10 +29,10 @@ SHORTEST, LONGEST = 0.010, 0.030
 """Seconds between two jobs: longer than a job takes, short enough for hundreds of them in a few seconds, and no rhythm."""
 
 WARM_UP = 20
-"""Jobs that are not counted: the first ones connect the completers and load what is loaded late."""
+"""Jobs that are not counted: the first ones connect the completers and import the modules that are imported late."""
 
 PATIENCE = 10.0
-"""Seconds to wait for the last job; a poll finds after one what a wake-up has missed."""
+"""Seconds to wait for the last job; a job that a wake-up has missed is found by a poll after one."""
 
 
 def measure(connection: Connection, config: Config, jobs: int) -> tuple[list[float], list[float]]:

@@ -7,9 +7,9 @@ The jobs are made by the server itself, the fastest way there is, and the table 
 have done by and by. There is deliberately no checkpoint after that: the first change of each page after a checkpoint writes
 the whole page to the WAL, which a queue that has been running pays once per checkpoint and not for each job.
 
-A server that is young makes each file of its WAL anew, filled with zeros by whoever needs it: a sixth of Postgres' time in a run.
-One that has worked for a while uses old files again. So before a measurement as much WAL is written as a round needs, and a
-checkpoint before each filling hands the files on. A role that may not checkpoint measures the server as it is.
+A server that is young makes each file of its WAL anew, filled with zeros by the process that needs it: a sixth of Postgres' time
+in a run. One that has worked for a while uses old files again. So before a measurement as much WAL is written as a round needs,
+and a checkpoint before each filling recycles the files. A role that may not checkpoint measures the server as it is.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def settle(connection: Connection, jobs: int) -> None:
 
 
 def fill(connection: Connection, jobs: int, *, paused: bool, args: str = "id") -> None:
-    """Replace whatever there is by so many available jobs; a paused queue keeps them until `open_queue`."""
+    """Replace all jobs by so many available ones; a paused queue keeps them until `open_queue`."""
     connection.execute(_EMPTY)
     _checkpoint(connection)
     if jobs:
@@ -115,7 +115,7 @@ def _checkpoint(connection: Connection) -> None:
 
 
 def open_queue(connection: Connection) -> None:
-    """Let the paused queue go on: wakes who works it."""
+    """Let the paused queue go on: this wakes the processes that work it."""
     admin.resume_queue(connection, DEFAULT_QUEUE)
 
 

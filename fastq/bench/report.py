@@ -2,7 +2,7 @@
 
 Run by the program that measures, at its end. A figure is the median of its repetitions and its spread is their range, because
 a machine that is shared is slow at times and never fast by accident; of standstills the figure is the worst, since one is
-enough to be noticed. JSON has each repetition under `rounds`. What was not measured is null and left out of the table.
+enough to be noticed. JSON has each repetition under `rounds`. A figure that was not measured is null and not in the table.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ EXPLAINED = {
     "backlog_jobs_per_s": ("jobs/s", "the supervisor on the whole backlog"),
     "backlog_worker_rss_bytes": ("bytes", "resident memory of a worker process meanwhile"),
 }
-"""Every figure with its unit and what it is, in the order of the table."""
+"""Every figure with its unit and its explanation, in the order of the table."""
 
 WORST = {"longest_stall_ms", "floor_longest_stall_ms"}
 """Figures of which the worst repetition counts."""
@@ -87,16 +87,16 @@ class Figures:
         return _rounded((max if name in WORST else median)(self._values[name]))
 
     def spreads(self) -> dict[str, tuple[float, float]]:
-        """Return least and most of what was repeated."""
+        """Return the least and the most of each repeated measurement."""
         return {name: (_rounded(min(values)), _rounded(max(values))) for name, values in self._values.items() if len(values) > 1}
 
     def rounds(self) -> dict[str, list[float]]:
-        """Return what was repeated, each repetition in its order."""
+        """Return the repeated measurements, each repetition in its order."""
         return {name: [_rounded(value) for value in values] for name, values in self._values.items() if len(values) > 1}
 
 
 def machine() -> dict[str, object]:
-    """Say what it was measured on."""
+    """Describe the machine."""
     model = re.search(r"^model name\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.MULTILINE)
     return {
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -107,7 +107,7 @@ def machine() -> dict[str, object]:
 
 
 def versions(connection: Connection) -> dict[str, str]:
-    """Say what was measured."""
+    """Return the versions of the measured programs."""
     return {
         "fastq": importlib.metadata.version("fastq-jobs"),
         "python": platform.python_version(),

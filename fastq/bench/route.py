@@ -1,15 +1,15 @@
 """The whole route: preloaded jobs through the real supervisor, from the opening of the queue to the last completion.
 
-`work` runs in the program that measures; `serve` is the program with the supervisor, which is what `fastq run` starts too.
-The queue is paused while the processes start, so their start-up is not counted; opening it is the first thing that is, so
-the wake-up and the first small claims are.
+`work` runs in the program that measures; `serve` is the program with the supervisor, the same as in `fastq run`. The queue is
+paused while the processes start, so their start-up is not counted. The clock starts when it is opened, so the wake-up and the
+first small claims are counted.
 
 Completions are counted on the supervisor's board, where each process adds up what it has committed. That costs the
 measured program one glance every two milliseconds; asking the database would make it count rows instead of working jobs.
-The same glances tell the longest standstill: the longest time in which no glance found more completions than the one before,
-from the opening of the queue to the last completion. It is known to the time between two glances, and a machine that is
+The same glances give the longest standstill: the longest time in which no glance found more completions than the one before,
+from the opening of the queue to the last completion. Its precision is the time between two glances, and a machine that is
 busy makes them rarer: a glance that comes late may make a standstill seem longer, or join two to one. The CPU time of the
-glances is none of the jobs', so it is taken off.
+glances does not belong to the jobs, so it is subtracted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TARGET = "fastq.bench.app:registry"
 APP_DIR = Path(fastq.__file__).parent.parent
-"""Where `fastq` itself was imported from: what is measured must not depend on the current directory."""
+"""The folder that `fastq` itself was imported from: the measurement must not depend on the current directory."""
 
 GLANCE, LONGEST = 0.002, 0.05
 """Seconds between two glances at the board: while jobs are worked, and before that. A batch takes 10 ms and more."""
@@ -50,7 +50,7 @@ TERMINATE = 15
 
 
 class Run(NamedTuple):
-    """What one run gave. CPU is None where the server is not on this machine."""
+    """The figures of one run. CPU is None if the server is not on this machine."""
 
     jobs_per_s: float
     postgres_us: float | None
@@ -84,13 +84,13 @@ def serve() -> None:
     config = given.config
     log.set_up(config)
     supervisor = Supervisor(config, TARGET, config.database_url, APP_DIR)
-    shown = supervisor._board  # noqa: SLF001 - what a supervisor shows to its processes; a measurement reads along
+    shown = supervisor._board  # noqa: SLF001 - the memory that a supervisor shares with its processes; a measurement reads along
     threading.Thread(target=_watch, args=(shown, config.process_count, given.numbers["jobs"]), daemon=True).start()
     sys.exit(supervisor.run())
 
 
 def _watch(shown: Board, processes: int, jobs: int) -> None:
-    """Tell what happens on the board, then wait for the end of stdin, and stop the supervisor."""
+    """Report the completions on the board, then wait for the end of stdin, and stop the supervisor."""
     try:
         desks = [shown.desk(place) for place in range(processes)]
         looked = shown.cursor(0)
