@@ -18,7 +18,7 @@ from functools import cache
 
 import psycopg
 
-from fastq import board
+from fastq import board, size
 from fastq.board import Board
 from fastq.config import Config
 from fastq.postgres import hints, sqlstate
@@ -389,9 +389,10 @@ class World:
 @contextmanager
 def put_in_place(clock):
     """Have the simulated modules live by this clock, and by times that suit a run of seconds."""
-    modules = (claims, cursor, rescan, portion, unanswered, hints)
+    modules = (claims, cursor, rescan, size, unanswered, hints)
     aside, portion.ASIDE = portion.ASIDE, ASIDE
     for module in modules:
+        assert module.time is time, f"{module.__name__} no longer lives by the module time"
         module.time = clock
     try:
         yield
