@@ -19,7 +19,8 @@ from fastq.adapters.call import RECORD, Call
 from fastq.args.kinds import Args, Kind, kind_of
 from fastq.args.text import ArgsCodec
 from fastq.errors import ArgsError, OptionError, UnknownKind
-from fastq.jobs.spec import DUE, UNIT, JobSpec, Options, check_names, spec_of, when
+from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, spec_of, when
+from fastq.postgres import hints
 
 A = TypeVar("A")
 
@@ -59,7 +60,7 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> 
     spec = spec_of(of, options)
     text = of.codec.encode(args, max_bytes).decode()
     first, rest = spec[:4], spec[4:]
-    return Call("job_enqueue", (*first, text, *rest), spec.wakes)
+    return Call("job_enqueue", (*first, text, *rest), _wakes(spec))
 
 
 def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call | None:
@@ -80,7 +81,13 @@ def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_byt
         RECORD.join(["" if delay is None else repr(delay) for delay in delays]),
         RECORD.join(["" if at is None else at.isoformat() for at in times]),
     )
-    return Call("job_enqueue_many", values, set().union(*(each.wakes for each in set(specs))))
+    return Call("job_enqueue_many", values, set().union(*map(_wakes, set(specs))))
+
+
+def _wakes(spec: JobSpec) -> set[str]:
+    """Return the hints to send: a given time may have passed already, so it wakes the queue and the promotion."""
+    scheduled = {hints.DUE.word} if spec.delay is not None or spec.at is not None else set()
+    return scheduled if spec.delay is not None else scheduled | {spec.queue}
 
 
 class Copy:
@@ -126,7 +133,7 @@ class Copy:
     def _head(self, spec: JobSpec) -> bytes:
         if spec.delay is not None or spec.at is not None:
             raise OptionError("enqueue_copy takes one delay or time for all its jobs, as its own option; this is in an Enqueue")
-        self.wakes.add(spec.queue if self._at is None else DUE)
+        self.wakes.add(spec.queue if self._at is None else hints.DUE.word)
         tags = "\\N" if spec.tags is None else "{" + ",".join(map(_array_element, spec.tags.split(UNIT))) + "}"
         values = (spec.kind, spec.queue, str(spec.priority), str(spec.max_attempts))
         return b"\t".join(value.encode() for value in (*values, "")) + _escaped_tags(tags) + b"\t"

@@ -1,10 +1,8 @@
 """The only LISTEN of a host: a thread of the supervisor that hands each hint on and keeps nothing.
 
-A notification is a hint to look, never a command: any role of the database may send one. Its payload is a queue's name,
-'@due' (a job was scheduled), '@waiting QUEUE' (a job waits for a worker of its kind), '@cancel' (somebody asked for a
-cancellation), '@periodic' (a periodic job changed) or '@lease NAME' (it was released, or its holder asked to resign). A lost
-connection is rebuilt; what was missed meanwhile is covered by one look at everything. With FASTQ_POLL_ONLY there is no listener,
-and the producers poll.
+A notification is a hint to look, never a command: any role of the database may send one; postgres/hints.py lists them. A lost
+connection is rebuilt; a look at everything makes up for the hints that were missed meanwhile. With FASTQ_POLL_ONLY there is no
+listener, and the producers poll.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
@@ -35,11 +36,12 @@ from fastq.host.places import STOP_MARGIN, Places
 from fastq.host.registrar import Registrar
 from fastq.host.waker import Waker
 from fastq.lead.maintainer import Maintainer
+from fastq.postgres import hints
 from fastq.postgres.kept import cut_overdue
 from fastq.sql.statements import read_statements
 from fastq.work.execute.watchdog import BEYOND_GRACE
 from fastq.work.process import desk_count, ring_size
-from fastq.work.singletons import hinted
+from fastq.work.singletons import is_singletons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 
     from fastq.config import Config
     from fastq.host.children import Child
+    from fastq.postgres.hints import Hint
 
 KILL_TIMEOUT = 0.6
 """Seconds between asking children to leave at once and SIGKILL; with LAST_WORDS the end comes within a second."""
@@ -69,9 +72,6 @@ KEPT = "the rows of this host and its leases stay until they run out"
 GAP = 2.0
 """Seconds between two looks that say that we were not running, and perhaps nobody else of this host (docker pause): four times
 TICK. A child that could not tick is not stuck; it gets BEYOND_GRACE to do so."""
-
-WAITING = "@waiting "
-"""What a hint begins with that names a queue in which jobs have begun to wait for a worker; sql/job_retry.sql sends it."""
 
 TICK = 0.5
 """Seconds between looks at what no descriptor tells: overdue children, pauses that have ended."""
@@ -99,6 +99,14 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._places = Places(config, self._board, self._nursery, self._registrar, self._selector)
         self._waker = Waker(self._board, list(config.concurrency), desk_count(config), self._places)
+        self._hearers: dict[Hint | None, tuple[Callable[[str], object], ...]] = {
+            hints.QUEUE: (self._waker.wake_one,),
+            hints.WAITING: (lambda queue: self._waker.wake_one(queue, board.WAITING_HINTS),),
+            hints.CANCEL: (lambda _: self._registrar.beat_now(),),
+            hints.DUE: (partial(self._maintainer.hint, hints.DUE),),
+            hints.PERIODIC: (partial(self._maintainer.hint, hints.PERIODIC),),
+            hints.LEASE: (partial(self._maintainer.hint, hints.LEASE), self._hint_singleton),
+        }
         self._listener = Listener(config, url, self._hear, self._waker.look)
         self._failure: str | None = None
         self._stopping = False
@@ -268,22 +276,20 @@ class Supervisor:
         for child in self._places.everybody():
             child.order(word)
 
-    def _hear(self, hint: str) -> None:
-        """Hand a hint on to whom it concerns. Called by the listener's thread."""
-        if not hint:
+    def _hear(self, payload: str) -> None:
+        """Hand a hint on to all that hear it; an empty one says that any may have been missed. By the listener's thread."""
+        if not payload:
             self._waker.wake_all()
-            self._maintainer.hint(hint)
-        elif not hint.startswith("@"):
-            self._waker.wake_one(hint)
-        elif hint.startswith(WAITING):
-            self._waker.wake_one(hint.removeprefix(WAITING), board.WAITING_HINTS)
-        else:
-            if hint == "@cancel":
-                self._registrar.beat_now()
-            self._maintainer.hint(hint)
-            lease, first = hinted(hint), self._places.first()
-            if lease and first:
-                first.hint(f"lease {lease}")
+            self._maintainer.hint(None)
+            return
+        hint, name = hints.read(payload)
+        for hear in self._hearers.get(hint, ()):
+            hear(name)
+
+    def _hint_singleton(self, lease: str) -> None:
+        """Hand a lease on to the first process, which runs the singletons."""
+        if is_singletons(lease) and (first := self._places.first()):
+            first.hint(f"lease {lease}")
 
     def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
         """Tell children which of their jobs were cancelled, after each beat while they execute; the registrar's thread does."""

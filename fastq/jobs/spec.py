@@ -31,9 +31,6 @@ from fastq.jobs.job import EARLIEST, LATEST
 UNIT = "\x1f"
 """The character that joins the tags of one job in a statement's parameters; no tag has it."""
 
-DUE = "@due"
-"""The wake-up for scheduled jobs. It is no queue's name: these have no '@'."""
-
 
 class Options(TypedDict, total=False):
     """How a job is enqueued; None stands for "not given"."""
@@ -59,12 +56,6 @@ class JobSpec(NamedTuple):
     tags: str | None
     delay: float | None
     at: datetime | None
-
-    @property
-    def wakes(self) -> set[str]:
-        """Name the wake-ups to send: a given time may have passed already, so it wakes the queue and the promotion."""
-        scheduled = {DUE} if self.delay is not None or self.at is not None else set()
-        return scheduled if self.delay is not None else scheduled | {self.queue}
 
 
 def check_names(options: Options) -> None:

@@ -31,6 +31,7 @@ from fastq.lead.chores.unworked import Unworked
 from fastq.lead.term.domains import DEFAULT, DomainQueues, Domains
 from fastq.lead.term.term import Term
 from fastq.leases.elector import Candidacy, Elector
+from fastq.postgres import hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,12 +41,13 @@ if TYPE_CHECKING:
     from fastq.leases.elector import Trust
     from fastq.leases.lease import Fence
     from fastq.postgres.db import Connection
+    from fastq.postgres.hints import Hint
 
 SCHEMA = "schema"
 """The lease of the chores that concern all domains."""
 
-HINTS = {"@due": ("promote",), "@periodic": ("periodic",)}
-"""Chores that a notification makes a leader run at once. No queue is called so: its name has no '@'."""
+WOKEN = {hints.DUE: "promote", hints.PERIODIC: "periodic"}
+"""The chore that a leader does at once upon a hint."""
 
 
 def leader_of(domain: str) -> str:
@@ -75,11 +77,11 @@ class Maintainer:
         if self._config.lead:
             self._elector.start()
 
-    def hint(self, hint: str) -> None:
-        """Take in a notification that concerns leaders; an empty one says that any may have been missed."""
-        if hint.startswith("@lease "):
-            self._elector.hint(hint.removeprefix("@lease "))
-        for chore in [chore for known, chores in HINTS.items() if hint in ("", known) for chore in chores]:
+    def hint(self, hint: Hint | None, name: str = "") -> None:
+        """Take in a hint that concerns leaders; None says that any may have been missed."""
+        if hint is hints.LEASE:
+            self._elector.hint(name)
+        for chore in [chore for known, chore in WOKEN.items() if hint in (None, known)]:
             for term in self._terms:
                 term.wake(chore)
 

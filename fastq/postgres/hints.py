@@ -1,4 +1,9 @@
-"""Send hints with statements, so that no hint decides over the statement that it rides on.
+"""Name the hints, which are the payloads of our notifications, and send them with statements.
+
+A hint says where to look and orders nothing: any role of the database may send one. HINTS has them all. A statement has its hint
+as a literal (sql/). The supervisor's listener takes a payload apart with `read`, and a table there says which parts hear of it.
+
+No hint decides over the statement that it rides on.
 
 Postgres keeps the notifications of all its databases in one queue. A session that listens and stays in a transaction keeps all
 notifications since then in the queue, and any role that may connect can fill it so. While it is full, no transaction with a
@@ -18,7 +23,7 @@ from __future__ import annotations
 import logging
 import time
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from fastq.events import Seldom, emit
 
@@ -28,6 +33,25 @@ if TYPE_CHECKING:
     from fastq.postgres.db import Connection
 
 T = TypeVar("T")
+
+
+class Hint(NamedTuple):
+    """One hint: its payload is the word alone, or the word, a blank and a name."""
+
+    word: str
+    names: str  # the thing that the name after the word names; empty if nothing follows
+    meaning: str
+
+
+QUEUE = Hint("", "queue", "jobs of this queue are available; the payload is its name, which has no '@'")
+DUE = Hint("@due", "", "a job was scheduled")
+WAITING = Hint("@waiting", "queue", "jobs of this queue wait for a worker of their kind, or no longer need to")
+CANCEL = Hint("@cancel", "", "an operator asked for the cancellation of an executing job")
+PERIODIC = Hint("@periodic", "", "a periodic job was defined, paused or resumed")
+LEASE = Hint("@lease", "lease", "this lease was released, or its holder was asked to resign")
+
+HINTS = {hint.word: hint for hint in (QUEUE, DUE, WAITING, CANCEL, PERIODIC, LEASE)}
+"""All hints by their word."""
 
 REST = 5.0
 """Seconds without hints after one was refused: how often Postgres itself warns that the queue fills. A statement more in that
@@ -45,6 +69,15 @@ UNKNOWN = "a role with pg_read_all_stats sees in pg_stat_activity who it is"
 
 _seldom = Seldom()  # of the process
 _lock = Lock()  # guards it: any thread may meet the full queue
+
+
+def read(payload: str) -> tuple[Hint | None, str]:
+    """Take a payload apart into the hint and the name; None if it is no hint of ours, since anybody may notify."""
+    if not payload.startswith("@"):
+        return QUEUE, payload
+    word, blank, name = payload.partition(" ")
+    hint = HINTS.get(word)
+    return (hint, name) if hint and bool(blank) == bool(hint.names) else (None, "")
 
 
 def refused(error: BaseException) -> bool:

@@ -63,16 +63,15 @@ IN_ORDER = ("stop", "resign")
 """Reasons of an end that nothing hurries: the lease stays ours until the function has returned."""
 
 LEASE = "singleton:"
-HINT = re.compile(rf"@lease ({LEASE}{SINGLETON_NAME.pattern})")
+NAMED = re.compile(LEASE + SINGLETON_NAME.pattern)
 
 _throw_into = ctypes.pythonapi.PyThreadState_SetAsyncExc
 _throw_into.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 
-def hinted(payload: str) -> str | None:
-    """Return the lease that a notification hints at, if it is a singleton's; anybody may have sent it, so it is checked."""
-    found = HINT.fullmatch(payload)
-    return found[1] if found else None
+def is_singletons(lease: str) -> bool:
+    """Tell whether a lease that a hint names is a singleton's; anybody may have sent the hint, so the name is checked."""
+    return NAMED.fullmatch(lease) is not None
 
 
 class Held:

@@ -18,9 +18,10 @@ from typing import Self
 from fastq import log
 from fastq.config import Config
 from fastq.host.listener import Listener
-from fastq.lead.maintainer import HINTS, domain_chores, schema_chores
+from fastq.lead.maintainer import WOKEN, domain_chores, schema_chores
 from fastq.lead.term.term import Term
 from fastq.leases.elector import Candidacy, Elector
+from fastq.postgres import hints
 from tests.chaos import run as chaos
 from tests.chaos.processes import ROOT
 from tests.chaos.result import Result
@@ -139,7 +140,7 @@ def lead(name: str) -> None:
         return Candidacy(f"{lease}:{name}", begin, end)
 
     def hint(text: str) -> None:
-        for chore in HINTS.get(text, ()):
+        if chore := WOKEN.get(hints.read(text)[0]):
             for term in terms:
                 term.wake(chore)
 

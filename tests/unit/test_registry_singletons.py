@@ -4,7 +4,7 @@ import pytest
 
 from fastq.errors import RegistryError
 from fastq.jobs.registry import Registry
-from fastq.work.singletons import hinted
+from fastq.work.singletons import is_singletons
 
 
 @pytest.fixture
@@ -75,15 +75,15 @@ def test_what_could_not_run_is_refused(registry, function):
 
 
 @pytest.mark.parametrize(
-    ("payload", "lease"),
+    ("lease", "passes"),
     [
-        ("@lease singleton:projection:orders", "singleton:projection:orders"),
-        ("@lease leader:default", None),
-        ("@lease singleton:", None),
-        ("@lease singleton:a\nkill", None),
-        ("@lease singleton:a b", None),
-        ("singleton:a", None),
+        ("singleton:projection:orders", True),
+        ("leader:default", False),
+        ("singleton:", False),
+        ("singleton:a\nkill", False),
+        ("singleton:a b", False),
+        ("", False),
     ],
 )
-def test_only_what_looks_like_a_singletons_lease_reaches_a_process(payload, lease):
-    assert hinted(payload) == lease
+def test_only_what_looks_like_a_singletons_lease_reaches_a_process(lease, passes):
+    assert is_singletons(lease) == passes
