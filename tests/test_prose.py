@@ -1,4 +1,4 @@
-"""The prose of the package names its nouns: few clauses with "what" and "who" stand for the job, the row, the process."""
+"""The prose names its nouns: few clauses with "what" and "who" stand for the job, the row, the process."""
 
 import pytest
 
@@ -6,15 +6,21 @@ from tests import prose
 
 # Per 1,000 words of docstrings and comments. The numbers only go down; 3 and 1 are the aim.
 PACKAGE = {"what": 4.9, "who": 1.7}
+DOCUMENTATION = {"what": 3.0, "who": 1.0}
 FILE = {"what": 22.0, "who": 11.9}
 WORDS = 300  # from which on a file has a rate of its own: below, one sentence would decide it
-TEXTS = prose.package()
-LONG = {str(text.path.relative_to(prose.ROOT)): text for text in TEXTS if text.words > WORDS}
+TEXTS, PAGES = prose.package(), prose.pages()
+LONG = {str(text.path.relative_to(prose.ROOT)): text for text in TEXTS + PAGES if text.words > WORDS}
 
 
 @pytest.mark.parametrize("word", prose.COUNTED)
 def test_the_prose_of_the_package_seldom_leaves_a_noun_out(word):
     assert prose.rate(TEXTS, word) <= PACKAGE[word], "python -m tests.prose fastq lists the sentences"
+
+
+@pytest.mark.parametrize("word", prose.COUNTED)
+def test_the_documentation_seldom_leaves_a_noun_out(word):
+    assert prose.rate(PAGES, word) <= DOCUMENTATION[word], "python -m tests.prose docs lists the sentences"
 
 
 @pytest.mark.parametrize("name", LONG)
