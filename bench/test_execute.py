@@ -9,9 +9,9 @@ from bench.pieces import claimed
 from fastq import Args, Job, Registry, Worker
 from fastq.board import Board
 from fastq.work.codec.codec import decode
-from fastq.work.execute.executor import Executor
 from fastq.work.execute.loop import Loop
-from fastq.work.shared.lane import Lane, Outbox
+from fastq.work.execute.threads import Threads
+from fastq.work.shared.lane import Outbox
 
 JOBS = 20_000
 POLL = 0.0002  # s between two looks at the outbox: 1 % of a round
@@ -46,7 +46,7 @@ def jobs_of(kind, count):
 
 
 def lane_of(mode, concurrency):
-    return Lane(Board.make([concurrency], 1, 1).lane(0, 0, mode), concurrency, lambda: None)
+    return mode.lane(Board.make([concurrency], 1, 1).lane(0, 0, 0), concurrency, lambda: None)
 
 
 def await_all(outbox, count):
@@ -56,10 +56,10 @@ def await_all(outbox, count):
 
 @pytest.mark.parametrize("threads", [1, 4, 16])
 def test_execute_in_threads(measured, size, threads):
-    lane, outbox = lane_of(0, threads), Outbox()
-    executors = [Executor(lane, slot, outbox) for slot in range(threads)]
-    for executor in executors:
-        executor.thread.start()
+    outbox = Outbox()
+    mode = Threads(outbox, 0)
+    lane = lane_of(mode, threads)
+    mode.start()
     jobs = jobs_of("sync", size(JOBS))
 
     def execute():
@@ -67,21 +67,21 @@ def test_execute_in_threads(measured, size, threads):
         await_all(outbox, len(jobs))
 
     measured(len(jobs), execute, setup=outbox.jobs.clear)
-    lane.stop(threads)
-    for executor in executors:
+    mode.stop()
+    for executor in mode.slots:
         executor.thread.join()
 
 
 @pytest.mark.parametrize("concurrency", [1, 16])
 def test_execute_on_the_loop(measured, size, concurrency):
-    lane, outbox = lane_of(1, concurrency), Outbox()
-    loop = Loop([lane], outbox)
-    loop.thread.start()
+    outbox = Outbox()
+    loop = Loop(outbox, 0)
+    lane = lane_of(loop, concurrency)
+    loop.start()
     jobs = jobs_of("async", size(JOBS))
 
     def execute():
         lane.put(jobs, 0)
-        loop.start_slots(lane)
         await_all(outbox, len(jobs))
 
     measured(len(jobs), execute, setup=outbox.jobs.clear)

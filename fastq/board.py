@@ -87,8 +87,6 @@ HEAD = 0  # how many ids have ever been put into the ring
 CARRIED = 1  # HEAD when the ids of the slots were last put in again
 LANE_WORDS = 8  # with six to spare
 
-MODES = 2  # executor threads, event loop
-
 RING_TIMES = 2
 """Size of a ring, in jobs that may be claimed and unwritten (U; four times a batch and one for each executor). Behind a job that
 has ended, and was put in anew while it executed, come at most: U/4 until then (CARRY_SHARE), U that are unwritten too, and those
@@ -109,13 +107,14 @@ BLOCK = 1 << 20
 class Board:
     """The mapped file. `queues` are numbered by their order in the configuration."""
 
-    def __init__(self, fd: int, concurrency: Sequence[int], processes: int, ring: int) -> None:
+    def __init__(self, fd: int, concurrency: Sequence[int], processes: int, ring: int, modes: int = 1) -> None:
         self.fd = fd  # never closed while mapped: closing any descriptor of the file would drop this process's locks
         self.ring = ring  # jobs of a process that may be claimed and unwritten
         self.concurrency = list(concurrency)
+        self._modes = modes  # ways of executing; whoever maps the file must say the same of all of these
         self._processes = processes
         self._lane_words = [LANE_WORDS + 3 * slots + _ring_words(ring, slots) for slots in self.concurrency]
-        self._desk_words = DESK_WORDS + MODES * sum(self._lane_words)
+        self._desk_words = DESK_WORDS + modes * sum(self._lane_words)
         self._desks_at = CURSOR_WORDS * len(self.concurrency)
         size = 8 * (self._desks_at + self._desk_words * processes)
         if os.fstat(fd).st_size < size:
@@ -124,14 +123,14 @@ class Board:
         self.words = memoryview(self._map).cast("q")
 
     @classmethod
-    def make(cls, concurrency: Sequence[int], processes: int, ring: int) -> Board:
+    def make(cls, concurrency: Sequence[int], processes: int, ring: int, modes: int = 1) -> Board:
         """Make a board in memory or, where there is no such call, on a file that has no name."""
         try:
             memory = _memory()
             if memory is not None:
-                return cls(memory, concurrency, processes, ring)
+                return cls(memory, concurrency, processes, ring, modes)
             with tempfile.TemporaryFile(prefix="fastq-board-") as file:
-                made = cls(os.dup(file.fileno()), concurrency, processes, ring)
+                made = cls(os.dup(file.fileno()), concurrency, processes, ring, modes)
             made.take_room()
         except OSError as error:
             raise FastqError(f"no room for the board, which the processes of this host share: {error}") from error
@@ -154,10 +153,19 @@ class Board:
         return self.words[at : at + DESK_WORDS]
 
     def lane(self, process: int, queue: int, mode: int) -> LaneBoard:
-        """Return one lane of a process's desk; mode 0: executor threads, 1: the event loop."""
+        """Return one lane of a process's desk; modes are numbered as in work/execute/modes.py."""
+        assert 0 <= mode < self._modes, f"a board for {self._modes} modes has no lane of mode {mode}"
         at = self._desks_at + self._desk_words * process + DESK_WORDS
-        at += MODES * sum(self._lane_words[:queue]) + mode * self._lane_words[queue]
+        at += self._modes * sum(self._lane_words[:queue]) + mode * self._lane_words[queue]
         return LaneBoard(self.words[at : at + self._lane_words[queue]], self.concurrency[queue], self.ring)
+
+    def lanes(self, process: int, queue: int) -> list[LaneBoard]:
+        """Return the lanes of a process for one queue, one for each mode."""
+        return [self.lane(process, queue, mode) for mode in range(self._modes)]
+
+    def all_lanes(self, process: int) -> list[LaneBoard]:
+        """Return all lanes of a process's desk."""
+        return [lane for queue in range(len(self.concurrency)) for lane in self.lanes(process, queue)]
 
     def executing(self) -> int:
         """Count the jobs that the processes of this host execute."""
@@ -165,8 +173,7 @@ class Board:
 
     def executing_at(self, process: int) -> int:
         """Count the jobs that one process executes."""
-        lanes = (self.lane(process, queue, mode) for queue in range(len(self.concurrency)) for mode in range(MODES))
-        return sum(word > 0 for lane in lanes for word in lane.slots)
+        return sum(word > 0 for lane in self.all_lanes(process) for word in lane.slots)
 
     def overdue(self, process: int, now: int, spare: int) -> bool:
         """Tell whether a process has not ticked for longer than a job that it executes may take, and `spare` ns more.
@@ -176,7 +183,7 @@ class Board:
         desk = self.desk(process)
         if not desk[TICKED] or now - desk[TICKED] < spare:  # 0: it is still starting
             return False
-        lanes = [self.lane(process, queue, mode) for queue in range(len(self.concurrency)) for mode in range(MODES)]
+        lanes = self.all_lanes(process)
         limits = [limit for lane in lanes for word, limit in zip(lane.slots, lane.limits, strict=True) if word > 0]
         seen = bool(limits) and 0 < desk[KILL_AFTER] < now
         return seen or any(limit and now > desk[TICKED] + limit + spare for limit in limits)
@@ -189,9 +196,8 @@ class Board:
     def clear(self, process: int) -> None:
         """Wipe a desk for the next process that sits at it."""
         _wipe(self.desk(process))
-        for queue in range(len(self.concurrency)):
-            for mode in range(MODES):
-                self.lane(process, queue, mode).clear()
+        for lane in self.all_lanes(process):
+            lane.clear()
 
     def try_turn(self, queue: int) -> bool:
         """Take the turn of a queue if nobody of this host has it."""

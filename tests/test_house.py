@@ -45,12 +45,8 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",
     ("work/shared/feed", "work/claim/portion"): "the same",
     ("work/shared/feed", "work/cursor/cursor"): "the same",
-    ("work/shared/feed", "work/execute/loop"): "the same",
     ("work/shared/held", "work/complete/completer"): "the same",
-    ("work/shared/held", "work/execute/executor"): "the same",
-    ("work/shared/held", "work/execute/loop"): "the same",
     ("work/claim/producer", "work/complete/completer"): "the producer reads two numbers of the completer's",
-    ("work/claim/producer", "work/execute/loop"): "the producer hands it to the lanes",
 }
 
 DOORS = {  # what is imported -> who may

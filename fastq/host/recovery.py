@@ -90,13 +90,11 @@ class Recovery:
         claimed: list[int] = []
         executing: set[int] = set()
         done: set[int] = set()
-        for queue in range(len(self._board.concurrency)):
-            for mode in range(board.MODES):
-                lane = self._board.lane(desk, queue, mode)
-                held = lane.outstanding()
-                claimed += held[0]
-                executing |= held[1]
-                done |= lane.ended(told=bool(shown[board.LEFT]))
+        for lane in self._board.all_lanes(desk):
+            held = lane.outstanding()
+            claimed += held[0]
+            executing |= held[1]
+            done |= lane.ended(told=bool(shown[board.LEFT]))
         dead = Dead(
             number=number,
             pid=pid,

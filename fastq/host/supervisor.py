@@ -39,6 +39,7 @@ from fastq.lead.maintainer import Maintainer
 from fastq.postgres import hints
 from fastq.postgres.kept import cut_overdue
 from fastq.sql.statements import read_statements
+from fastq.work.execute.modes import MODES
 from fastq.work.execute.watchdog import BEYOND_GRACE
 from fastq.work.process import desk_count, ring_size
 from fastq.work.singletons import is_singletons
@@ -91,7 +92,7 @@ class Supervisor:
     ) -> None:
         read_statements()
         self._config = config
-        self._board = Board.make(list(config.concurrency.values()), desk_count(config), ring_size(config))
+        self._board = Board.make(list(config.concurrency.values()), desk_count(config), ring_size(config), len(MODES))
         tell_nursery(app, str(app_dir or ""))
         self._nursery = Nursery(config, app, app_dir, url, self._board)
         self._registrar = Registrar(config, url, self._board, self._cancel, declared, kinds)

@@ -38,8 +38,7 @@ class Waker:
         self._cursors = [board_.cursor(number) for number in range(len(queues))]
         self._desks = [board_.desk(desk) for desk in range(desks)]
         self._slots = [
-            [[board_.lane(desk, queue, mode).slots for mode in range(board.MODES)] for queue in range(len(queues))]
-            for desk in range(desks)
+            [[lane.slots for lane in board_.lanes(desk, queue)] for queue in range(len(queues))] for desk in range(desks)
         ]
         self._at_rest = [bytes(8 * slots) for slots in board_.concurrency]
         self._concurrency = board_.concurrency
@@ -92,7 +91,7 @@ class Waker:
             child.wake()
 
     def _room(self, child: Child, queue: int) -> int:
-        """Count the executors of a queue that rest, threads and loop together; none before its producer is connected."""
+        """Count the jobs of a queue that a process can start now, in all its lanes; none before its producer is connected."""
         if not self._desks[child.desk][board.SESSIONS[0]]:
             return 0
         at_rest = self._at_rest[queue]

@@ -42,8 +42,8 @@ GAP = 64
 MAX_OUTPUT = 262_144
 """Bytes of JSON kept as an output; a larger value belongs into a store of the user's own."""
 
-OURS = {"fastq.work.execute.executor", "fastq.work.execute.loop", "fastq.work.shared.django_jobs"}
-"""The modules through which `work` is called."""
+OURS = ("fastq.work.execute.", "fastq.work.shared.")
+"""How the names of the modules begin through which `work` is called."""
 
 _read_raw = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -229,6 +229,6 @@ def _without_nul(json: str) -> str:
 def _without_ours(error: BaseException) -> Any:
     """Skip our own frames at the top: a trace starts in the user's `work`."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_globals.get("__name__") in OURS:
+    while trace is not None and trace.tb_next is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(OURS):
         trace = trace.tb_next
     return trace

@@ -27,6 +27,9 @@ from fastq.jobs.worker_faults import check_worker, name_of, place, settle_option
 A = TypeVar("A")
 W = TypeVar("W", bound="Worker[Any]")
 
+THREADS, LOOP = "threads", "loop"
+"""Modes of `def work` and of `async def work`."""
+
 DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that hangs must not keep its slot for long
 
 
@@ -34,7 +37,7 @@ class Worker(Generic[A]):
     """Derive from `Worker[SortArgs]`, write `work`, register it. For a TypedDict: `Worker[MailDict], kind=MAIL`.
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `timeout`, `archive`. May be written:
-    `retry_delay`. Once it is registered, `kind` and `is_async` tell what it works and how.
+    `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell what it works and how.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"
@@ -44,7 +47,8 @@ class Worker(Generic[A]):
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
 
     kind: Kind[A]  # set when registered
-    is_async: bool = False  # set when registered: `async def work` runs on the event loop, not on an executor thread
+    is_async: bool = False  # set when registered: whether it is `async def work`
+    mode: str = THREADS  # in which way its jobs are executed (work/execute/modes.py); set when registered
     _handle: ClassVar[Kind[Any] | None] = None
 
     def __init_subclass__(cls, *, kind: Kind[A] | None = None, **others: Never) -> None:
@@ -101,6 +105,8 @@ class WorkerDeclaration(Declaration):
         settle_options(worker, kind)
         worker.kind = kind
         worker.is_async = inspect.iscoroutinefunction(worker.work)
+        if worker.mode in (THREADS, LOOP):  # any other way is stated in the class, and has its own form of `work`
+            worker.mode = LOOP if worker.is_async else THREADS
 
     def row(self) -> tuple[str, ...]:
         """Return what the table of `fastq run` shows of the worker."""

@@ -1,4 +1,4 @@
-"""One worker process: put producer, executors, event loop and completer together, watch over them, take them down in order.
+"""One worker process: put producer, modes of executing and completer together, watch over them, take them down in order.
 
 Runs in a child of the fork server. The main thread is the watchdog: it listens to the supervisor on a pipe, ticks, and
 decides how the process ends; the work is done by the other threads. The child inherits no connection and no thread.
@@ -43,15 +43,14 @@ from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
 from fastq.work.complete.hand_back import hand_back
 from fastq.work.cursor.cursor import Cursor
-from fastq.work.execute.executor import Executor
-from fastq.work.execute.loop import Loop
+from fastq.work.execute.modes import MODES, modes_for
 from fastq.work.execute.watchdog import Watchdog
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down
 from fastq.work.shared import forks
 from fastq.work.shared.away import Away
 from fastq.work.shared.feed import Feed
 from fastq.work.shared.held import Held
-from fastq.work.shared.lane import Lane, Outbox, Room
+from fastq.work.shared.lane import Outbox
 from fastq.work.singletons import Singletons
 
 if TYPE_CHECKING:
@@ -102,32 +101,24 @@ class Process:
         workers = registry.workers
         self._works = bool(workers)  # an app of singletons alone leaves jobs to those that know them
         concurrency = config.concurrency
-        self.board = Board(seat.board_fd, list(concurrency.values()), desk_count(config), ring_size(config))
+        self.board = Board(seat.board_fd, list(concurrency.values()), desk_count(config), ring_size(config), len(MODES))
         self.desk = self.board.desk(seat.desk)
         self.desk[board.PROCESS] = seat.number
         self.desk[board.TICKED] = time.monotonic_ns()
-        has_async = any(worker.is_async for worker in workers.values())
-        has_sync = any(not worker.is_async for worker in workers.values()) or not has_async
         self.outbox = Outbox()
+        self.modes = modes_for(workers.values(), self.outbox)
         feeds = []
         for number, (name, slots) in enumerate(concurrency.items()):
             cursor = Cursor(self.board, number, name, config.poll_interval)
-            threads = Lane(self.board.lane(seat.desk, number, 0), slots, self._wake_producer) if has_sync else None
-            loop_lane = Lane(self.board.lane(seat.desk, number, 1), slots, self._wake_producer) if has_async else None
-            feeds.append(Feed(number, cursor, Portion(config), threads, loop_lane))
-            if threads and loop_lane:
-                feeds[-1].room = Room(slots, threads, loop_lane, self._start_slots)
+            boards = self.board.lanes(seat.desk, number)
+            lanes = [mode.lane(boards[mode.number], slots, self._wake_producer) for mode in self.modes]
+            feeds.append(Feed(number, cursor, Portion(config), lanes))
         self.feeds = feeds
-        loop_lanes = [feed.loop for feed in feeds if feed.loop is not None]
-        self.loop = Loop(loop_lanes, self.outbox) if loop_lanes else None
-        self.executors = [
-            Executor(lane, slot, self.outbox) for feed in feeds if (lane := feed.threads) for slot in range(lane.concurrency)
-        ]
         self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
         self.held = Held(self)
         self.away = Away(config, self.held)
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
-        self.watchdog = Watchdog(self.executors, self.loop, self.outbox, config.timeout_grace)
+        self.watchdog = Watchdog(self.modes, self.outbox, config.timeout_grace)
         self.singletons = Singletons(config, seat.url, registry.singletons if seat.place == 0 else {})
         self.desk[board.STANDS] = number_of(identity()) if registry.singletons and seat.place == 0 else 0
         self._failed = threading.Event()
@@ -145,10 +136,8 @@ class Process:
         forks.guard(lambda: os.write(self._stop_write, b"!"))
         gc.freeze()
         self.completer.thread.start()
-        for executor in self.executors:
-            executor.thread.start()
-        if self.loop:
-            self.loop.thread.start()
+        for mode in self.modes:
+            mode.start()
         if self._works:
             self.producer.thread.start()
         self.singletons.start()
@@ -235,9 +224,8 @@ class Process:
         self.producer.wake()
         self._join(self.producer.thread, config.statement_timeout + 1)
         waiting = [job for feed in self.feeds for job in feed.drain()]
-        for feed in self.feeds:
-            if feed.threads:
-                feed.threads.stop(feed.threads.concurrency)
+        for mode in self.modes:
+            mode.stop()
         self._hand_back(waiting)
         self._await_jobs()
         if self._failed.is_set():
@@ -269,9 +257,8 @@ class Process:
             self._tick()
 
     def _working(self) -> bool:
-        """Tell whether an executor may still put something into the outbox (`current` is cleared before), or a singleton runs."""
-        alive = any(executor.thread.is_alive() and not executor.abandoned for executor in self.executors)
-        return alive or (self.loop is not None and self.loop.working()) or self.singletons.working
+        """Tell whether a slot may still put something into the outbox (`current` is cleared before), or a singleton runs."""
+        return any(mode.working() for mode in self.modes) or self.singletons.working
 
     def _hand_back(self, jobs: list[Any]) -> None:
         hand_back(jobs, self.config, lambda: self._connect("process", 2))
@@ -287,10 +274,6 @@ class Process:
         connection = db.session(self.config, self.seat.url, role)
         self.desk[board.SESSIONS[session]] = connection.backend_pid
         return connection
-
-    def _start_slots(self, lane: Lane) -> None:
-        if self.loop:
-            self.loop.start_slots(lane)
 
     def _wake_producer(self) -> None:
         self.producer.wake()

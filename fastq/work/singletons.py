@@ -15,13 +15,12 @@ Invariants:
 - In order, a lease is released when its function has returned, never before; of one that does not return it runs out by itself.
 - A process with a function that cannot be ended holds no later term of that singleton: nobody would run in it.
 
-It deliberately looks at no clock on its own: what is overdue is found by `tick`, which the watchdog's thread calls.
+It deliberately looks at no clock on its own: an overdue function is found by `tick`, which the watchdog's thread calls.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import inspect
 import logging
 import re
@@ -38,6 +37,7 @@ from fastq.leases.lease import boottime
 from fastq.leases.singleton import Notice, Session, Singleton, SingletonStopped
 from fastq.pauses import Pauses
 from fastq.work.shared import forks
+from fastq.work.shared.interrupt import Interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -64,9 +64,6 @@ IN_ORDER = ("stop", "resign")
 
 LEASE = "singleton:"
 NAMED = re.compile(LEASE + SINGLETON_NAME.pattern)
-
-_throw_into = ctypes.pythonapi.PyThreadState_SetAsyncExc
-_throw_into.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 
 def is_singletons(lease: str) -> bool:
@@ -101,8 +98,7 @@ class Runner:
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
         self._inside: Held | None = None  # written by the thread: the function runs, in that term
-        self._aimed: Held | None = None  # written by the main thread: an exception is on its way for that term ...
-        self._thrown = False  # ... and has been set off
+        self._interrupt = Interrupt(SingletonStopped, lambda: self._inside)
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None  # written by the thread
         self.thread = threading.Thread(target=self._live, name=f"fastq singleton {name}", daemon=True)
 
@@ -166,7 +162,7 @@ class Runner:
             self._resign(newer.handle.fence, "an earlier run of it goes on here")
 
     def _throw(self, held: Held) -> None:
-        """Set off an exception in the function, if it still runs; as watchdog.py does, and for the same reasons."""
+        """Raise an exception in the function if it still runs in that term."""
         if self._is_async:
             if self._task is not None:
                 loop, task = self._task
@@ -175,12 +171,7 @@ class Runner:
                 except RuntimeError:
                     return  # the loop has just been closed
             return
-        self._aimed = held
-        if self._inside is held and self.thread.ident is not None:
-            _throw_into(ctypes.c_ulong(self.thread.ident), SingletonStopped)
-            self._thrown = True
-        else:
-            self._aimed = None
+        self._interrupt.throw(self.thread.ident, held, SingletonStopped)
 
     def _live(self) -> None:
         while True:
@@ -209,7 +200,7 @@ class Runner:
         emit("singleton.ended", singleton=self._name, term=term, reason=held.notice.reason)
 
     def _failed(self, held: Held, error: BaseException, lasted: float) -> None:
-        """Tell of a function that raised, and give the lease up; what it raises because it is to end is no failure."""
+        """Tell of a function that raised, and give the lease up; an exception because it is to end is no failure."""
         told = held.notice.given()
         if told and isinstance(error, SingletonStopped | LeaseLost | asyncio.CancelledError):
             return
@@ -224,7 +215,7 @@ class Runner:
             self._resign(held.handle.fence, "it raised")
 
     def _run(self, held: Held) -> BaseException | None:
-        """Call the function once; return what it raised. What is thrown into it can land on either side of its end."""
+        """Call the function once; return its exception. One that is thrown into it can land on either side of its end."""
         error: BaseException | None = None
         try:
             self._inside = held
@@ -233,12 +224,11 @@ class Runner:
             except BaseException as raised:  # noqa: BLE001 - SystemExit in a function must not end the thread either
                 error = raised
             self._inside = None
-            if self._aimed is held:
-                self._absorb()
+            self._interrupt.absorb(held)
         except SingletonStopped as raised:
             self._inside = None
             error = raised if error is None else error
-            self._absorb()
+            self._interrupt.absorb(held)
         if forks.forked:
             forks.leave(error)
         return error
@@ -261,17 +251,6 @@ class Runner:
         if task is not None:
             self._task = (asyncio.get_running_loop(), task)
         await self._function(handle)
-
-    def _absorb(self) -> None:
-        """Stay until the exception has landed here, or was withdrawn because the function had returned."""
-        try:
-            while self._aimed is not None and not self._thrown:
-                time.sleep(0.0005)
-            for _ in range(1000):  # a thrown exception is raised at one of the next jumps backwards
-                pass
-        except SingletonStopped:
-            pass
-        self._aimed, self._thrown = None, False
 
     def _resign(self, fence: Fence, why: str) -> None:
         if self.elector is not None:
@@ -323,7 +302,7 @@ class Singletons:
 
     @property
     def stuck(self) -> int:
-        """Count the functions that did not return whatever was done: the process is to be recycled."""
+        """Count the functions that could not be made to return: the process is to be recycled."""
         return sum(runner.stuck for runner in self._runners)
 
     def watched(self) -> Iterable[Connection]:

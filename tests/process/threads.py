@@ -14,12 +14,12 @@ from fastq.work.claim.portion import Portion
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
 from fastq.work.cursor.cursor import Cursor
-from fastq.work.execute.executor import Executor
+from fastq.work.execute.threads import Threads
 from fastq.work.process import ring_size
 from fastq.work.shared.away import Away
 from fastq.work.shared.feed import Feed
 from fastq.work.shared.held import Held
-from fastq.work.shared.lane import Lane, Outbox
+from fastq.work.shared.lane import Outbox
 
 JOBS, SLOTS = 4, 6  # some executors stay free for what comes later
 TOLD = []  # ids, as their jobs start
@@ -61,8 +61,7 @@ class Surroundings:
     feeds: list
     outbox: Outbox
     completer: Completer
-    executors: list
-    loop: None = None
+    modes: list
 
     def __post_init__(self):
         self.held = Held(self)
@@ -77,10 +76,10 @@ def working(url, claim_url, *, slots=SLOTS, **settings):
     seat = Seat(1, *os.pipe())
     outbox = Outbox()
     completer = Completer(config, outbox, lambda: db.connect(url, role="completer"), lambda count: None)
-    lane = Lane(shared.lane(0, 0, 0), slots, lambda: producer.wake())  # noqa: PLW0108 - it is made below
-    feed = Feed(0, Cursor(shared, 0, "default", config.poll_interval), Portion(config), lane, None)
-    executors = [Executor(lane, slot, outbox) for slot in range(slots)]
-    around = Surroundings(config, seat, shared, shared.desk(0), [feed], outbox, completer, executors)
+    threads = Threads(outbox, 0)
+    lane = threads.lane(shared.lane(0, 0, 0), slots, lambda: producer.wake())  # noqa: PLW0108 - it is made below
+    feed = Feed(0, Cursor(shared, 0, "default", config.poll_interval), Portion(config), [lane])
+    around = Surroundings(config, seat, shared, shared.desk(0), [feed], outbox, completer, [threads])
 
     def connect():
         opened = db.connect(claim_url, role="producer")
@@ -90,7 +89,7 @@ def working(url, claim_url, *, slots=SLOTS, **settings):
     producer = Producer(around, registry.workers, connect)
     cursor = shared.cursor(0)
     cursor[board.BARRIER_AT] = 1  # a mark of long ago: the first claim is followed by the look whether it can be moved
-    for part in (completer, *executors, producer):
+    for part in (completer, *threads.slots, producer):
         part.thread.start()
     try:
         yield producer, cursor
@@ -99,8 +98,8 @@ def working(url, claim_url, *, slots=SLOTS, **settings):
         producer.stopping = True
         producer.wake()
         producer.thread.join()
-        lane.stop(slots)
-        for executor in executors:
+        threads.stop()
+        for executor in threads.slots:
             executor.thread.join()
         completer.finish(time.monotonic() + 5)
         completer.thread.join()

@@ -94,7 +94,7 @@ def test_what_a_broken_process_tells_of_its_ended_jobs_is_known_and_outstanding(
 
 
 def test_a_desk_that_is_cleared_holds_nothing_of_the_process_before():
-    board = Board.make([SLOTS, SLOTS], 2, RING)
+    board = Board.make([SLOTS, SLOTS], 2, RING, 2)
     for desk in range(2):
         board.desk(desk)[TICKED] = 5
         for queue in range(2):
@@ -113,7 +113,7 @@ def test_a_desk_that_is_cleared_holds_nothing_of_the_process_before():
 
 
 def test_a_board_takes_memory_for_what_is_claimed_and_not_for_what_could_be():
-    board = Board.make([16] * 64, 4, 20_000)
+    board = Board.make([16] * 64, 4, 20_000, 2)
     for desk in range(4):
         board.clear(desk)
 
@@ -125,7 +125,7 @@ def test_a_board_takes_memory_for_what_is_claimed_and_not_for_what_could_be():
 def test_without_memory_to_share_the_room_on_a_disk_is_taken_at_once(monkeypatch):
     monkeypatch.delattr(os, "memfd_create")
 
-    file = os.fstat(Board.make([16], 4, 20_000).fd)
+    file = os.fstat(Board.make([16], 4, 20_000, 2).fd)
 
     assert file.st_blocks * 512 >= file.st_size > 1_000_000
 
@@ -136,7 +136,7 @@ def test_a_board_for_which_there_is_no_room_is_refused_with_a_message(monkeypatc
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:
         with pytest.raises(FastqError, match=r"no room for the board, which .* share: .*File too large"):
-            Board.make([16], 4, 20_000)
+            Board.make([16], 4, 20_000, 2)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 

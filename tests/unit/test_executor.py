@@ -14,10 +14,11 @@ from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker
 from fastq.work.codec.claimed import KindBatch
 from fastq.work.codec.codec import decode
-from fastq.work.execute import watchdog as watching
-from fastq.work.execute.executor import Executor, settle
+from fastq.work.execute.settle import settle
+from fastq.work.execute.threads import Threads
 from fastq.work.execute.watchdog import Watchdog
-from fastq.work.shared.lane import Lane, Outbox
+from fastq.work.shared import interrupt
+from fastq.work.shared.lane import Outbox
 from tests.codec.claims import claimed
 from tests.helpers import wait_for
 
@@ -40,36 +41,53 @@ class LargeWorker(Worker[LargeArgs]):
 
 
 @pytest.fixture
-def lane():
-    return Lane(Board.make([1], 1, 1).lane(0, 0, 0), 1, lambda: None)
+def outbox():
+    return Outbox()
+
+
+@pytest.fixture
+def threads(outbox):
+    """Give the mode that executes in threads, with one lane and one executor."""
+    mode = Threads(outbox, 0)
+    mode.one_lane = mode.lane(Board.make([1], 1, 1).lane(0, 0, 0), 1, lambda: None)
+    return mode
+
+
+@pytest.fixture
+def executor(threads):
+    """Give the executor, which runs."""
+    threads.start()
+    yield threads.slots[0]
+    threads.stop()
+    threads.slots[0].thread.join()
+
+
+@pytest.fixture
+def lane(threads):
+    return threads.one_lane
 
 
 @pytest.mark.parametrize("text", ["return", "raise"])
-def test_an_executor_that_rests_keeps_neither_job_nor_claim(lane, text):
-    outbox = Outbox()
-    executor = Executor(lane, 0, outbox)
-    watchdog = Watchdog([executor], None, outbox, 1.0)
-    executor.thread.start()
+@pytest.mark.usefixtures("executor")
+def test_an_executor_that_rests_keeps_neither_job_nor_claim(threads, lane, outbox, text):
+    watchdog = Watchdog([threads], outbox, 1.0)
     claim = claimed([("large", b'{"text":"%s"}' % text.encode())])
     jobs = decode(claim, registry.workers)[0]
     args = weakref.ref(jobs[0].args)
 
     lane.put(jobs, 0)
-    wait_for(lambda: outbox.jobs and lane.resting, 5.0, "the executor to rest")
+    wait_for(lambda: outbox.jobs and not lane.busy(), 5.0, "the executor to rest")
     watchdog.tick([])
     outbox.jobs.clear()
     del jobs
 
     assert args() is None
     assert not any(isinstance(one, KindBatch) for one in gc.get_referrers(claim))
-    lane.stop(1)
-    executor.thread.join()
 
 
-def test_a_watchdog_forgets_a_job_that_has_ended(lane):
-    outbox = Outbox()
-    executor = Executor(lane, 0, outbox)
-    watchdog = Watchdog([executor], None, outbox, 1.0)
+def test_a_watchdog_forgets_a_job_that_has_ended(threads, outbox):
+    [executor] = threads.slots
+    watchdog = Watchdog([threads], outbox, 1.0)
     executor.current = decode(claimed([("large", b'{"text":""}')]), registry.workers)[0][0]
     args = weakref.ref(executor.current.args)
     watchdog.tick([])
@@ -80,11 +98,11 @@ def test_a_watchdog_forgets_a_job_that_has_ended(lane):
     assert args() is None
 
 
-def test_an_interruption_that_comes_as_its_job_ends_is_awaited_though_the_one_before_was_told_of_late(lane, monkeypatch):
-    outbox = Outbox()
-    executor = Executor(lane, 0, outbox)
-    executor.thread.start()
-    throw = watching._throw_into
+def test_an_interruption_that_comes_as_its_job_ends_is_awaited_whatever_became_of_those_before(
+    executor, lane, outbox, monkeypatch
+):
+    go_on.clear()
+    throw = interrupt._throw_into
 
     def throw_late(thread, kind):
         go_on.set()  # the job ends before the exception is on its way ...
@@ -92,19 +110,17 @@ def test_an_interruption_that_comes_as_its_job_ends_is_awaited_though_the_one_be
         threading.Event().wait(0.05)  # ... and its thread would be somewhere else by now
         throw(thread, kind)
 
-    monkeypatch.setattr(watching, "_throw_into", throw_late)
+    monkeypatch.setattr(interrupt, "_throw_into", throw_late)
     waiting, returning = decode(claimed([("large", b'{"text":"wait"}'), ("large", b'{"text":""}')]), registry.workers)[0]
     lane.put([waiting], 0)
     wait_for(lambda: executor.current is waiting, 5.0, "the job to start")
-    executor.thrown = True  # what the watchdog has said of the last one, which had landed already
+    executor.interrupt(returning, JobTimeout, "of another job")  # withdrawn
 
-    Watchdog([executor], None, outbox, 1.0).throw(executor, waiting, JobTimeout, "took too long")
+    executor.interrupt(waiting, JobTimeout, "took too long")
     lane.put([returning], 0)
 
     wait_for(lambda: len(outbox.jobs) == 2, 5.0, "both jobs")
     assert [job.outcome for job in outbox.jobs] == [None, None]
-    lane.stop(1)
-    executor.thread.join()
 
 
 @pytest.mark.parametrize(("attempt", "again_in"), [(1, 1.0), (2, 16.0), (3, None)])

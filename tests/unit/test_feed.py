@@ -10,8 +10,8 @@ from fastq.board import Board
 from fastq.config import Config
 from fastq.work.claim.portion import Portion
 from fastq.work.cursor.cursor import Cursor
+from fastq.work.execute.threads import ThreadLane
 from fastq.work.shared.feed import CLAIMS, GROWTH, PACE_KEPT, PACE_WINDOW, Feed
-from fastq.work.shared.lane import Lane
 
 EXECUTORS = 4
 
@@ -25,8 +25,8 @@ def config():
 def feed(config):
     """Give a feed whose executors are the test: it takes jobs out of the inbox, and says who rests."""
     shared = Board.make([EXECUTORS], 1, 8)
-    lane = Lane(shared.lane(0, 0, 0), EXECUTORS, lambda: None)
-    made = Feed(0, Cursor(shared, 0, "default", 1.0), Portion(config), lane, None)
+    lane = ThreadLane(shared.lane(0, 0, 0), EXECUTORS, lambda: None)
+    made = Feed(0, Cursor(shared, 0, "default", 1.0), Portion(config), [lane])
     lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(EXECUTORS))
     made._measured_at = time.monotonic() + 3600.0  # the rounds' own pace is not looked at, but by who sets it back
     shared.cursor(0)[board.BACKLOG] = 1
@@ -36,14 +36,14 @@ def feed(config):
 
 def hand_out(feed, count):
     feed.claimed += count
-    feed.put([object()] * count, 0, None)
+    feed.put([object()] * count, 0)
 
 
 def end_all(feed):
     """Have all that was handed out end, and all executors rest."""
     lane = feed.lanes[0]
     lane.inbox.clear()
-    lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(EXECUTORS - lane.resting))
+    lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(lane.busy()))
 
 
 def test_nothing_is_held_ready_before_anything_has_ended(feed, config):

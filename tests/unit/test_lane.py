@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from fastq.board import Board
+from fastq.work.execute.threads import ThreadLane
 from fastq.work.shared.feed import Feed
-from fastq.work.shared.lane import REFILL, Lane, Outbox, Room
+from fastq.work.shared.lane import Mark, Outbox
 from tests.helpers import wait_for
 
 EXECUTORS = 2
@@ -54,7 +55,7 @@ class Resting:
 @pytest.fixture
 def lane():
     """Give a lane whose beds can hold somebody up."""
-    made = Lane(Board.make([EXECUTORS], 1, 8).lane(0, 0, 0), EXECUTORS, lambda: None)
+    made = ThreadLane(Board.make([EXECUTORS], 1, 8).lane(0, 0, 0), EXECUTORS, lambda: None)
     made._resting = Beds()
     return made
 
@@ -62,7 +63,7 @@ def lane():
 def test_who_is_woken_while_he_lies_down_wakes_the_next_while_there_are_jobs(lane):
     sleeper, racer = Resting(lane), Resting(lane)
     sleeper.thread.start()
-    wait_for(lambda: lane.resting == 1, what="one that sleeps")
+    wait_for(lambda: lane.busy() == EXECUTORS - 1, what="one that sleeps")
     lane._resting.who = racer.thread
     racer.thread.start()
     assert lane._resting.lies.wait(10)
@@ -119,19 +120,18 @@ def test_the_mark_stands_where_so_many_jobs_are_left(lane, count, low, at):
     lane.put(list(range(count)), low)
 
     line = list(lane.inbox)
-    assert [line.index(REFILL) if REFILL in line else None, len(line)] == [at, count + (at is not None)]
+    assert [line.index(Mark.REFILL) if Mark.REFILL in line else None, len(line)] == [at, count + (at is not None)]
 
 
 def test_jobs_that_are_taken_out_before_they_start_leave_their_places_to_others(lane):
-    loop = Lane(lane.board, EXECUTORS, lambda: None)
-    room = Room(EXECUTORS, lane, loop, lambda lane: None)
-    feed = Feed(0, None, None, lane, loop)
-    feed.room = room
-    job, task = (SimpleNamespace(batch=SimpleNamespace(worker=SimpleNamespace(is_async=mode))) for mode in (False, True))
-    room.put([job, task, job], 0)
-    assert room.free == 0
+    loop = ThreadLane(lane.board, EXECUTORS, lambda: None)
+    loop.mode = "loop"
+    feed = Feed(0, None, None, [lane, loop])
+    job, task = (SimpleNamespace(batch=SimpleNamespace(worker=SimpleNamespace(mode=mode))) for mode in ("threads", "loop"))
+    feed.put([job, task, job], 0)
+    assert feed.free() == 0
 
     assert feed.drain() == [job, job, task]
-    assert (room.free, list(lane.inbox), list(loop.inbox)) == (EXECUTORS, [], [])
-    room.put([task, task], 0)
+    assert (feed.free(), list(lane.inbox), list(loop.inbox)) == (EXECUTORS, [], [])
+    feed.put([task, task], 0)
     assert list(loop.inbox) == [task, task]

@@ -14,7 +14,7 @@ from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker
 from fastq.work.codec.codec import decode
 from fastq.work.execute.loop import YIELD_EVERY, Loop
-from fastq.work.shared.lane import Lane, Outbox
+from fastq.work.shared.lane import Outbox
 from tests.codec.claims import claimed
 from tests.helpers import wait_for
 
@@ -56,12 +56,12 @@ def run():
 
     def run_all(*whats):
         called = []
-        lane, outbox = Lane(Board.make([1], 1, 1).lane(0, 0, 1), 1, lambda: called.append(1)), Outbox()
-        loop = Loop([lane], outbox)
-        loop.thread.start()
+        outbox = Outbox()
+        loop = Loop(outbox, 0)
+        lane = loop.lane(Board.make([1], 1, 1).lane(0, 0, 0), 1, lambda: called.append(1))
+        loop.start()
         lane.hungry = True
         lane.put(decode(claimed([("slot", b'{"what":"%s"}' % what.encode()) for what in whats]), registry.workers)[0], 0)
-        loop.start_slots(lane)
         wait_for(lambda: len(outbox.jobs) == len(whats), 5.0, f"the end of {len(whats)} jobs")
         wait_for(lambda: called, 5.0, "the slot to ask for more")
         assert [job.id for job in outbox.jobs] == list(range(1, len(whats) + 1))

@@ -10,7 +10,7 @@ import pytest
 from fastq.jobs import outcome
 from fastq.jobs.job import Cancel, Job, JobCancelled, Snooze
 from fastq.jobs.outcome import Failed, Output, Release, of_value
-from fastq.work.execute.executor import settle
+from fastq.work.execute.settle import settle
 
 
 class Bomb(BaseException):

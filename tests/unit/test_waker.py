@@ -17,7 +17,7 @@ class Host:
     """Processes that are connected and rest, one desk each, and what each was woken by."""
 
     def __init__(self, count):
-        self.board = Board.make([SLOTS, SLOTS], count, 16)
+        self.board = Board.make([SLOTS, SLOTS], count, 16, 2)
         self._pipes = [os.pipe() for _ in range(count)]
         seats = [SimpleNamespace(number=desk + 1, place=desk, desk=desk) for desk in range(count)]
         self.children = [Child(None, seat, -1, write) for seat, (_, write) in zip(seats, self._pipes, strict=True)]

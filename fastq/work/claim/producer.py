@@ -49,11 +49,10 @@ if TYPE_CHECKING:
     from fastq.postgres.db import Connection
     from fastq.work.codec.claimed import Claimed
     from fastq.work.complete.completer import Completer
-    from fastq.work.execute.loop import Loop
     from fastq.work.shared.away import Away
     from fastq.work.shared.feed import Feed
     from fastq.work.shared.held import Held
-    from fastq.work.shared.lane import Lane, Outbox
+    from fastq.work.shared.lane import Outbox
 
 
 class Numbers(Protocol):
@@ -77,7 +76,6 @@ class Surroundings(Protocol):
     desk: memoryview
     feeds: list[Feed]
     outbox: Outbox
-    loop: Loop | None
     completer: Completer
     held: Held
     away: Away
@@ -104,7 +102,6 @@ class Producer:
         self._waiting = [Waiting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
         self._resting = [Resting(words(feed.number), feed.cursor.name, workers) for feed in around.feeds]
         self._outbox = around.outbox
-        self._loop = around.loop
         self._connect = connect
         self._unanswered = Unanswered(around.desk, around.config, [feed.cursor.name for feed in around.feeds])
         self._away = around.away
@@ -278,7 +275,7 @@ class Producer:
             jobs, refused = self._decode(feed, claimed)
             if refused:
                 feed.lanes[0].board.claimed(_ids(refused))
-            for lane, mine in self._by_lane(feed, jobs) if jobs else ():
+            for lane, mine in feed.by_lane(jobs) if jobs else ():
                 lane.board.claimed(claimed.ids if len(mine) == len(claimed) else _ids(mine))
         # The rings tell of these jobs. They will run: should the turn's next statement fail, they are not to be handed back.
         self._desk[board.CLAIM] = 0
@@ -313,17 +310,10 @@ class Producer:
     def _hand_out(self, feed: Feed, jobs: list[Job[Any]], refused: list[Job[Any]], low: int) -> None:
         """Put the jobs where executors find them, what was refused into the outbox."""
         if jobs:
-            feed.put(jobs, low, self._loop)
+            feed.put(jobs, low)
         if refused:
             self._outbox.jobs.extend(refused)
             self._outbox.wake()
-
-    def _by_lane(self, feed: Feed, jobs: list[Job[Any]]) -> list[tuple[Lane, list[Job[Any]]]]:
-        if feed.loop is None or feed.threads is None:
-            return [(feed.lanes[0], jobs)]
-        sync = [job for job in jobs if not job.batch.worker.is_async]
-        rest = [job for job in jobs if job.batch.worker.is_async]
-        return [(lane, mine) for lane, mine in ((feed.threads, sync), (feed.loop, rest)) if mine]
 
     def _lost(self, error: BaseException) -> float:
         emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=self._pause)

@@ -1,14 +1,17 @@
-"""Run the jobs of `async def work` on one event loop per worker process, in a thread of its own.
+"""Execute the jobs of `async def work`: on one event loop per worker process, in a thread of its own.
 
-A lane per queue, as for threads, and as many slots as its concurrency. A slot is a coroutine that works jobs one after the
-other until the inbox is empty and then ends: a task per run of jobs, not per job. Whoever puts jobs in starts the slots
-that are free, from inside the loop.
+A lane per queue, and as many slots as the queue's concurrency. A slot is a coroutine that works jobs one after the other until
+the inbox is empty and then ends: a task per run of jobs, not per job. The thread that puts jobs in starts the slots that are
+free, from inside the loop.
 
 No job sees a context variable of another. A slot's task begins with an empty context; a job that leaves something in it
 is the last one of its task, and a new task goes on.
 
 A timeout or a cancellation is a `task.cancel()`, set off by the watchdog through the loop: it lands at the job's next
-await. A coroutine that never awaits holds up every other on the loop; YIELD_EVERY keeps ours from being that one.
+await. A coroutine that never awaits holds up every other on the loop; YIELD_EVERY keeps ours from being that one. After the
+watchdog has given a job up it asks the loop for an answer (`ask`), and gives the whole loop up if none comes.
+
+Everything here runs in the loop's thread but for the methods that say otherwise.
 """
 
 from __future__ import annotations
@@ -24,163 +27,203 @@ from typing import TYPE_CHECKING, Any
 from fastq.events import emit
 from fastq.jobs.job import JobTimeout
 from fastq.jobs.outcome import told
-from fastq.work.execute.executor import settle
+from fastq.work.execute.mode import Mode, Slot, Teller
+from fastq.work.execute.settle import settle
 from fastq.work.shared import forks
-from fastq.work.shared.lane import REFILL, STOP
+from fastq.work.shared.lane import Lane, Mark
 
 if TYPE_CHECKING:
-    from fastq.jobs.job import Job
-    from fastq.work.shared.lane import Lane, Outbox
+    from collections.abc import Callable
+
+    from fastq.board import LaneBoard
+    from fastq.jobs.job import Job, JobInterrupt
+    from fastq.work.shared.lane import Outbox
 
 YIELD_EVERY = 64
 """Jobs that a slot works before it lets others run: a guess, not measured."""
 
 
-class LoopSlot:
-    """One place on the loop. The watchdog sees it as it sees an executor."""
+class LoopLane(Lane):
+    """The inbox that the slots of one queue share, and those of them that have no task."""
 
-    def __init__(self, lane: Lane, slot: int) -> None:
-        self.lane = lane
-        self.slot = slot
-        self.current: Job[Any] | None = None  # written by the loop, read by the watchdog
-        self.settling: Job[Any] | None = None  # the same, while code of the user's tells what its `work` came to
-        self.aimed: Job[Any] | None = None  # written by the loop: the job that was told to end
-        self.reason: type[BaseException] = JobTimeout
-        self.abandoned = False  # written by the watchdog: it is about to give the job up ...
-        self.given_up = False  # ... and has told of it in our place
-        self.leaving = False  # written by the watchdog: the process stops and does not wait for the job
+    def __init__(self, loop: Loop, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> None:
+        super().__init__(Loop.name, board, concurrency, call_producer)
+        self.free: list[LoopSlot] = []
+        self._loop = loop
+
+    def wake(self) -> None:
+        """Start slots for the jobs in the inbox; any thread may call this."""
+        self._loop.call(self._loop.start_slots, self)
+
+    def busy(self) -> int:
+        """Count the slots that have a job, by the board."""
+        return sum(word > 0 for word in self.board.slots)
+
+
+class LoopSlot(Slot):
+    """One place on the loop."""
+
+    lane: LoopLane
+
+    def __init__(self, loop: Loop, lane: LoopLane, number: int) -> None:
+        super().__init__(lane, number)
         self.task: asyncio.Task[None] | None = None
+        self.aimed: Job[Any] | None = None  # the job that was told to end, and has not ended since
+        self.reason: type[JobInterrupt] = JobTimeout  # why it was
+        self._loop = loop
+
+    def interrupt(self, job: Job[Any], reason: type[JobInterrupt], text: str) -> None:
+        """Cancel the task if it still works that job. The watchdog's."""
+        self._loop.call(self._cancel, job, reason, text)
+
+    def _cancel(self, job: Job[Any], reason: type[JobInterrupt], text: str) -> None:
+        if self.current is job and self.task is not None and self.aimed is None:
+            self.aimed, self.reason = job, reason
+            self.task.cancel(text)
 
 
-class Loop:
+class Loop(Mode):
     """The event loop's thread and the slots of all queues."""
 
-    def __init__(self, lanes: list[Lane], outbox: Outbox) -> None:
-        self.slots = [LoopSlot(lane, slot) for lane in lanes for slot in range(lane.concurrency)]
-        self.answered = True  # written by the watchdog's thread when it asks, and by the loop when it comes to that
-        self.given_up = False  # written by the watchdog: it did not answer in time
-        self._outbox = outbox
+    name = "loop"
+    blocked = "another job blocked the event loop"
+
+    def __init__(self, outbox: Outbox, number: int) -> None:
+        super().__init__(outbox, number)
+        self.slots: list[LoopSlot] = []
         self._loop = asyncio.new_event_loop()
-        self._free = {id(lane): [slot for slot in self.slots if slot.lane is lane] for lane in lanes}
-        self.thread = threading.Thread(target=self._run_loop, name="fastq loop", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="fastq loop", daemon=True)
+
+    def lane(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> LoopLane:
+        """Make a lane for a queue, and its slots. The main thread's, as the next four."""
+        lane = LoopLane(self, board, concurrency, call_producer)
+        lane.free = [LoopSlot(self, lane, number) for number in range(concurrency)]
+        self.slots += lane.free
+        return lane
+
+    def start(self) -> None:
+        """Start the loop."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Do nothing: slots end by themselves, and the loop's thread ends with the process."""
+
+    def working(self) -> bool:
+        """Tell whether a slot may still put something into the outbox."""
+        return not self.given_up and any(
+            slot.task is not None and not slot.task.done() and slot.teller is not Teller.WATCHDOG for slot in self.slots
+        )
+
+    def ask(self) -> None:
+        """Have `answered` become true when the loop comes to it."""
+        self.answered = False
+        self.call(self._answer)
+
+    def call(self, function: Callable[..., object], *args: object) -> None:
+        """Have the loop call a function soon; any thread may."""
+        self._loop.call_soon_threadsafe(function, *args)
+
+    def _answer(self) -> None:
+        self.answered = True
 
     def _run_loop(self) -> None:
-        """Run the loop as long as the process lives: neither what a task of a job's own raises nor a `stop()` ends the others."""
+        """Run the loop as long as the process lives: no exception of a task that a job made and no `stop()` ends the others."""
         os.register_at_fork(after_in_child=self._loop.stop)  # its tasks are our jobs, which run here
         while True:
             try:
                 self._loop.run_forever()
                 reason = "a job stopped it"
-            except (SystemExit, KeyboardInterrupt) as error:  # asyncio lets these two out; whoever awaits the task gets it, too
+            except (SystemExit, KeyboardInterrupt) as error:  # asyncio lets these two out; a job that awaits the task gets it
                 reason = told(error)
             if forks.forked:
                 forks.leave(RuntimeError("a process that a job forked awaits something, but the event loop is its parent's"))
             emit("loop.resumed", level=logging.WARNING, reason=reason)
 
-    def start_slots(self, lane: Lane) -> None:
-        """Start slots for what is in the lane's inbox; called from the producer's thread."""
-        self._loop.call_soon_threadsafe(self._start_slots, lane)
-
-    def _start_slots(self, lane: Lane) -> None:
-        free = self._free[id(lane)]
-        for _ in range(min(len(free), len(lane.inbox))):
-            slot = free.pop()
+    def start_slots(self, lane: LoopLane) -> None:
+        """Start as many free slots as there are jobs."""
+        for _ in range(min(len(lane.free), len(lane.inbox))):
+            slot = lane.free.pop()
             slot.task = self._loop.create_task(self._run(slot), context=Context())
 
     async def _run(self, slot: LoopSlot) -> None:
-        """Work jobs while there are any, and leave the slot free, whatever a job has done to this task."""
+        """Work jobs while there are any, and leave the slot free in any case, also where a job has cancelled this task."""
         lane = slot.lane
         try:
             await self._work(slot)
         finally:
-            self._free[id(lane)].append(slot)
+            lane.free.append(slot)
             if lane.inbox:  # a job has left something in our context, or cancelled us behind its own end
-                self._start_slots(lane)
+                self.start_slots(lane)
             elif lane.hungry:
                 lane.hungry = False
                 lane.call_producer()
 
     async def _work(self, slot: LoopSlot) -> None:
-        lane, words, put = slot.lane, slot.lane.board.slots, self._outbox.append
-        worked = 0
-        job: Any = None
-        while lane.inbox:
+        """Work jobs until the inbox is empty, or a job has left something to this task."""
+        lane, board, outbox, number = slot.lane, slot.lane.board, self._outbox, slot.number
+        inbox, words, put = lane.inbox, board.slots, outbox.append
+        worked = last = 0
+        batch: object = None
+        while inbox:
             try:
-                job = lane.inbox.popleft()
+                job = inbox.popleft()
             except IndexError:  # the last one was handed back just now
                 return
-            if job is REFILL:
-                lane.call_producer()
-                continue
-            if job is STOP:
-                continue
-            lane.board.limit(slot.slot, job.batch.worker.timeout)
-            words[slot.slot] = job.id
-            slot.current = job
-            value, error = await self._attempt(slot, job)
-            if forks.forked:
-                forks.leave(error)
-            slot.current = None
-            if error is not None or value is not None:
-                slot.settling = job
-                job.outcome = settle(job, value, error, leaving=slot.leaving)
-                slot.settling = None
-            value = error = None
-            while slot.abandoned and not slot.given_up:  # as long as one call of the watchdog takes
-                with suppress(asyncio.CancelledError):  # the job's own, behind its end
-                    await asyncio.sleep(0)  # the watchdog looks again whether the job has ended
-            if not slot.abandoned:
-                words[slot.slot] = 0
+            if job.batch is not batch:
+                if job is Mark.REFILL:
+                    lane.call_producer()
+                    last = 0
+                    continue
+                batch = job.batch
+                board.limit(number, job.batch.worker.timeout)
+            words[number] = last = job.id
+            await self._attempt(slot, job)
+            if not slot.teller or not await self._was_given_up(slot):
+                words[number] = 0
                 put(job)
-                if self._outbox.asleep:
-                    self._outbox.wake()
-            slot.abandoned = slot.given_up = False
-            if lane.room is not None:
-                lane.room.leave(lane)
-            # What the job has left to this task ends with it. 50 ns: a context is but a reference; a task for each would cost µs.
+                if outbox.asleep:
+                    outbox.wake()
+            if lane.dispatcher is not None:
+                lane.dispatcher.leave(lane)
+            # A job's context variables end with its task. 50 ns: a context is but a reference; a task for each job would cost us.
             if copy_context() or (slot.task is not None and slot.task.cancelling()):
                 return
             worked += 1
             if worked % YIELD_EVERY == 0:
                 await asyncio.sleep(0)
-        lane.board.rested[slot.slot] = getattr(job, "id", 0)  # a mark has none
+        board.rested[slot.number] = last
 
-    async def _attempt(self, slot: LoopSlot, job: Job[Any]) -> tuple[object, BaseException | None]:
-        """Await the user's coroutine; a cancellation of ours becomes the reason it was made for."""
+    async def _attempt(self, slot: LoopSlot, job: Job[Any]) -> None:
+        """Await the user's coroutine, and give the job its outcome; a cancellation of ours becomes the reason it was made for."""
+        value: object = None
+        error: BaseException | None = None
+        slot.current = job
         try:
-            return await job.batch.work(job), None
-        except asyncio.CancelledError as error:
-            if slot.aimed is not job:
-                return None, error  # the user's own code cancelled itself: a failed attempt
-            return None, slot.reason(str(error) or "told to end")
-        except BaseException as error:  # noqa: BLE001 - nothing that a job raises may end the loop
-            return None, error
-        finally:
-            if slot.aimed is job:
-                slot.aimed = None
-                task = asyncio.current_task()
-                if task is not None:
-                    task.uncancel()
+            value = await job.batch.work(job)
+        except asyncio.CancelledError as raised:
+            ours = slot.aimed is job  # else the user's own code cancelled itself, and the attempt has failed
+            error = slot.reason(str(raised) or "told to end") if ours else raised
+        except BaseException as raised:  # noqa: BLE001 - nothing that a job raises may end the loop
+            error = raised
+        if slot.aimed is job:
+            slot.aimed = None
+            if slot.task is not None:
+                slot.task.uncancel()
+        if forks.forked:
+            forks.leave(error)
+        slot.current = None
+        if error is not None or value is not None:
+            slot.settling = job
+            job.outcome = settle(job, value, error, leaving=slot.leaving)
+            slot.settling = None
+            error = None  # its traceback keeps this frame alive, and all that `work` held
 
-    def throw(self, slot: LoopSlot, job: Job[Any], reason: type[BaseException], message: str) -> None:
-        """Cancel the slot's task if it still works that job; called from the watchdog's thread."""
-        self._loop.call_soon_threadsafe(self._throw, slot, job, reason, message)
-
-    def _throw(self, slot: LoopSlot, job: Job[Any], reason: type[BaseException], message: str) -> None:
-        if slot.current is job and slot.task is not None and slot.aimed is None:
-            slot.aimed, slot.reason = job, reason
-            slot.task.cancel(message)
-
-    def ask(self) -> None:
-        """Have `answered` become true when the loop comes to it; called from the watchdog's thread."""
-        self.answered = False
-        self._loop.call_soon_threadsafe(self._answer)
-
-    def _answer(self) -> None:
-        self.answered = True
-
-    def working(self) -> bool:
-        """Tell whether a slot may still put something into the outbox."""
-        return not self.given_up and any(
-            slot.task is not None and not slot.task.done() and not slot.abandoned for slot in self.slots
-        )
+    async def _was_given_up(self, slot: LoopSlot) -> bool:
+        """Wait until the watchdog has decided which side tells of the job; the slot goes on with others in either case."""
+        while slot.teller is Teller.CONTESTED:  # as long as one call of the watchdog takes
+            with suppress(asyncio.CancelledError):  # the job's own, behind its end
+                await asyncio.sleep(0)
+        if slot.teller is not Teller.WATCHDOG:
+            return False
+        slot.tell_by(Teller.SLOT)
+        return True

@@ -1,7 +1,7 @@
-"""What a worker process knows of one of its queues: the cursor, the lanes, how much waits and how fast it goes.
+"""One queue as its worker process sees it: the cursor, the lanes, how many jobs wait and how fast they end.
 
 Made by the process and used by the thread of the producer alone, but for `drain` and `concurrency`, which the main thread uses.
-It counts jobs by what the lanes and the board show, so executors do nothing for it. It deliberately talks to no database and
+It counts jobs in the lanes and on the board, so executors do nothing for it. It deliberately talks to no database and
 wakes nobody but executors.
 """
 
@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from fastq.work.shared.lane import Dispatcher
+
 if TYPE_CHECKING:
     from fastq.config import Config
     from fastq.jobs.job import Job
     from fastq.work.claim.portion import Portion
     from fastq.work.cursor.cursor import Cursor
-    from fastq.work.execute.loop import Loop
-    from fastq.work.shared.lane import Lane, Room
+    from fastq.work.shared.lane import Lane
 
 PACE_WINDOW = 0.01
 """Seconds over which a pace is measured at least: one short job within a round would look like thousands a second."""
@@ -29,23 +30,22 @@ CLAIMS = 2
 is claimed while they work the other: 4 to 10 % more jobs a second. The ring of ids on the board has room for four."""
 
 GROWTH = 8
-"""Times as many jobs as have just ended may be held ready, where all that was handed out ran out while there was backlog. The
+"""If all jobs that were handed out have ended while there was backlog, up to this many times as many are held ready next. The
 pace of so few says little, so it has to prove itself again; with 8, jobs of microseconds come by the thousand after four claims
 instead of ten. Not without backlog: after a trickle of quick jobs one process would hoard the slow ones that come next."""
 
 
 class Feed:
-    """What the producer knows of one queue: its cursor, its lanes, its pace."""
+    """One queue of the producer's: its cursor, its lanes, its pace."""
 
-    def __init__(self, number: int, cursor: Cursor, portion: Portion, threads: Lane | None, loop: Lane | None) -> None:
+    def __init__(self, number: int, cursor: Cursor, portion: Portion, lanes: list[Lane]) -> None:
         self.number = number
         self.cursor = cursor
         self.portion = portion
-        self.threads = threads
-        self.loop = loop
-        self.lanes = [lane for lane in (threads, loop) if lane is not None]
-        self.concurrency = self.lanes[0].concurrency
-        self.room: Room | None = None  # before the lanes, where there are two
+        self.lanes = lanes  # one per mode
+        self.concurrency = lanes[0].concurrency
+        self.dispatcher = Dispatcher(self.concurrency, lanes) if len(lanes) > 1 else None
+        self._inlet = self.dispatcher or lanes[0]
         self.claimed = 0
         self.pace = 0.0  # jobs ended per second
         self._measured_at = self._handed_at = time.monotonic()
@@ -53,14 +53,14 @@ class Feed:
         self._handed = 0  # jobs that were handed out last
 
     def waiting(self) -> int:
-        """Count the jobs that have not started: in the room before two lanes, or in the only inbox."""
-        return len(self.room.waiting if self.room else self.lanes[0].inbox)
+        """Count the jobs that have not started: before the lanes, or in the only inbox."""
+        return self._inlet.waiting()
 
     def prefetch(self, config: Config) -> int:
-        """Return how many jobs to hold ready beyond what the executors can start at once."""
+        """Return how many jobs to hold ready beyond those that the executors can start at once."""
         now = time.monotonic()
         if now - self._measured_at >= PACE_WINDOW:
-            # What has ended, not what has started: idle executors start a burst of slow jobs in no time.
+            # Jobs that have ended, not those that have started: idle executors start a burst of slow jobs in no time.
             ended = max(self._ended, self.claimed - self.waiting() - self.busy())
             seconds = now - self._measured_at
             pace = (ended - self._ended) / seconds
@@ -79,36 +79,33 @@ class Feed:
         self._handed = 0
 
     def busy(self) -> int:
-        """Count the places that are taken, the executors that do not rest, or the jobs on the loop."""
-        if self.room is not None:
-            return self.concurrency - self.room.free
-        if self.threads is not None:
-            return self.concurrency - self.threads.resting
-        return sum(word > 0 for word in self.lanes[0].board.slots)
+        """Count the jobs that run: by the places that are taken where there are several lanes, else as the mode counts."""
+        return self._inlet.busy()
 
     def free(self) -> int:
-        """Count the jobs that can start at once: the queue's concurrency less what runs, in threads and on the loop together."""
+        """Count the jobs that can start at once: the queue's concurrency less the jobs that run, in all lanes together."""
         return max(0, self.concurrency - self.busy())
 
     def hunger(self) -> None:
         """Have us called when nothing waits any more."""
-        for inlet in [self.room] if self.room else self.lanes:
-            inlet.hungry = True
+        self._inlet.hungry = True
 
-    def put(self, jobs: list[Job[Any]], low: int, loop: Loop | None) -> None:
-        """Hand jobs out: to the room before two lanes, or to the only lane."""
+    def put(self, jobs: list[Job[Any]], low: int) -> None:
+        """Hand jobs out: to the dispatcher before several lanes, or to the only lane."""
         self._handed, self._handed_at = len(jobs), time.monotonic()
-        if self.room is not None:
-            self.room.put(jobs, low)
-            return
-        self.lanes[0].put(jobs, low)
-        if self.loop is not None and loop is not None:
-            loop.start_slots(self.loop)
+        self._inlet.put(jobs, low)
+
+    def by_lane(self, jobs: list[Job[Any]]) -> list[tuple[Lane, list[Job[Any]]]]:
+        """Say which jobs are for which lane, by the modes of their workers; lanes without any are left out."""
+        if len(self.lanes) == 1:
+            return [(self.lanes[0], jobs)]
+        shares = [(lane, [job for job in jobs if job.batch.worker.mode == lane.mode]) for lane in self.lanes]
+        return [(lane, share) for lane, share in shares if share]
 
     def drain(self) -> list[Job[Any]]:
         """Take out all jobs that have not started."""
-        waiting = self.room.drain() if self.room else []  # first: from there they enter the lanes
+        waiting = self.dispatcher.drain() if self.dispatcher else []  # first: from there they enter the lanes
         entered = [job for lane in self.lanes for job in lane.drain()]
-        if self.room:
-            self.room.vacate(len(entered))
+        if self.dispatcher:
+            self.dispatcher.vacate(len(entered))
         return waiting + entered

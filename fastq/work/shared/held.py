@@ -1,6 +1,6 @@
 """Say which jobs a worker process holds, by looking where they are; hand back those that have not started.
 
-On its way a job is in the room before two lanes, in an inbox, in an executor's or the loop's slot, in the outbox, or with the
+On its way a job is with the dispatcher before several lanes, in an inbox, in a slot, in the outbox, or with the
 completer. Nothing keeps a list of them: it would cost each job something, and is wanted now and then. Between two places a job
 is, for some instructions, in a local variable of a thread alone. So a look (`Held.jobs`) may miss those of threads that just then
 wait for the interpreter. An `Account` is exact: it looks until it has seen as many as were held when it was begun.
@@ -14,25 +14,45 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastq.jobs.outcome import Release
-from fastq.work.shared.lane import REFILL, STOP
+from fastq.work.shared.lane import Mark
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fastq.jobs.job import Job
     from fastq.work.complete.completer import Completer
-    from fastq.work.execute.executor import Executor
-    from fastq.work.execute.loop import Loop
     from fastq.work.shared.feed import Feed
     from fastq.work.shared.lane import Outbox
+
+
+class Slot(Protocol):
+    """Where one job is executed."""
+
+    def held(self) -> Job[Any] | None:
+        """Return the job that is there, and is told of from there."""
+        ...
+
+
+class Slots(Protocol):
+    """A way of executing, as far as this module looks at it."""
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        """Give all places where it executes."""
+        ...
 
 
 class Places(Protocol):
     """Where the jobs of a process are."""
 
     feeds: list[Feed]
-    executors: list[Executor]
-    loop: Loop | None
     outbox: Outbox
     completer: Completer
+
+    @property
+    def modes(self) -> Sequence[Slots]:
+        """Give the ways in which it executes."""
+        ...
 
 
 class Held:
@@ -42,26 +62,24 @@ class Held:
         self.completer = places.completer
         self._feeds = places.feeds
         self._outbox = places.outbox
-        self._slots = [*places.executors, *(places.loop.slots if places.loop else ())]
+        self._slots = [slot for mode in places.modes for slot in mode.slots]
 
     def jobs(self) -> list[Job[Any]]:
         """Return the jobs that are seen now: all but those between two places."""
         found: list[Any] = []  # each copy is one call, during which no other thread runs
         for feed in self._feeds:
-            if feed.room is not None:
-                found += feed.room.waiting.copy()
+            if feed.dispatcher is not None:
+                found += feed.dispatcher.line.copy()
             for lane in feed.lanes:
                 found += lane.inbox.copy()
-        for slot in self._slots:
-            if not slot.given_up:  # else another stands for its job, in the outbox; this is set before that is put there
-                found.append(slot.current or slot.settling)
+        found += [slot.held() for slot in self._slots]
         found += self._outbox.jobs.copy()
         found += self.completer.batch
         found += self.completer.aside
-        return [job for job in found if job is not None and job is not REFILL and job is not STOP]
+        return [job for job in found if job is not None and not isinstance(job, Mark)]
 
     def let_go(self) -> int:
-        """Hand back, uncharged, what has not started: through the outbox, like any end of an attempt. Return how many."""
+        """Hand back the jobs that have not started, uncharged, through the outbox like any end of an attempt. Return how many."""
         jobs = [job for feed in self._feeds for job in feed.drain()]
         for job in jobs:
             job.outcome = Release()
@@ -73,10 +91,10 @@ class Held:
 
 
 class Account:
-    """What was held at one moment, without a gap. Made and used by the producer's thread, which alone claims.
+    """The jobs that were held at one moment, without a gap. Made and used by the producer's thread, which alone claims.
 
-    `claimed` is how many jobs were claimed so far, and `last` the last claim: what is claimed later does not count. What is held
-    no longer has left through the completer, which shows what it has written meanwhile (`seen`).
+    `claimed` is how many jobs were claimed so far, and `last` the last claim: later claims do not count. A job that
+    is held no longer has left through the completer, which shows the jobs that it has written meanwhile (`seen`).
     """
 
     def __init__(self, held: Held, claimed: int, last: int) -> None:
@@ -85,7 +103,7 @@ class Account:
         self._found: set[tuple[int, int]] = set()  # claim, id: a job that was rescued may be held twice, under two claims
         completer = held.completer
         completed = -1
-        while completed != completer.completed:  # else what it has just written would be neither here nor there
+        while completed != completer.completed:  # else jobs that it has just written would be neither here nor there
             completed = completer.completed
             completer.seen = deque()
         self._outstanding = claimed - completed

@@ -1,0 +1,145 @@
+"""A way of executing jobs, as the rest of a worker process knows it.
+
+A mode takes jobs from the inboxes of its lanes, one per queue, and puts each job with its outcome into the outbox. It executes in
+*slots*, as many per lane as the queue's concurrency; a slot works one job after the other. The board shows each slot's job to
+the supervisor, and `Slot` shows it to the watchdog, which tells overdue jobs to end through `Slot.interrupt`.
+
+modes.py lists all modes. A mode is a module of its own and that list's line: process, feed, dispatcher, watchdog, board and
+supervisor go through the classes of this module, and name no mode.
+
+An attempt, as its slot shows it (`Phase`), written by the slot:
+    RESTING    no job, or between two of the others for some instructions
+    EXECUTING  `work` runs: the job may be interrupted
+    SETTLING   code of the user's has a say in the outcome (`retry_delay`, an exception's text): it is not interrupted
+A slot skips SETTLING for a job that returned None.
+
+The slot tells the completer of the attempt's end, unless the watchdog gives the job up and tells of it instead (`Teller`):
+    SLOT       as ever
+    CONTESTED  the watchdog is about to give the job up, and looks whether the slot still has it; a slot that sees this waits
+    WATCHDOG   the watchdog has told of the job: whatever the slot still does with it does not count
+Both sides write before they read, as in shared/interrupt.py, so exactly one of them tells of each job.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fastq.board import LaneBoard
+    from fastq.jobs.job import Job, JobInterrupt
+    from fastq.work.shared.lane import Lane, Outbox
+
+
+class Phase(enum.Enum):
+    """The state of the attempt in a slot."""
+
+    RESTING = "resting"
+    EXECUTING = "executing"
+    SETTLING = "settling"
+
+
+PHASES = {
+    (Phase.RESTING, Phase.EXECUTING),
+    (Phase.EXECUTING, Phase.RESTING),
+    (Phase.RESTING, Phase.SETTLING),
+    (Phase.SETTLING, Phase.RESTING),
+}
+"""Every transition of an attempt, as others see it. A slot stores one word at a time, so it seems to rest before it settles."""
+
+
+class Teller(enum.IntEnum):
+    """Which side tells the completer of a job's end. SLOT is 0: a slot asks after each job, by a bare `if`."""
+
+    SLOT = 0
+    CONTESTED = 1
+    WATCHDOG = 2
+
+
+TELLERS = {
+    (Teller.SLOT, Teller.CONTESTED),  # by the watchdog
+    (Teller.CONTESTED, Teller.SLOT),  # by the watchdog: the job had ended
+    (Teller.CONTESTED, Teller.WATCHDOG),  # by the watchdog
+    (Teller.WATCHDOG, Teller.SLOT),  # by the slot, if it goes on with other jobs
+}
+"""Every transition of the right to tell."""
+
+
+class Slot(ABC):
+    """One place for a job, and the state of the attempt in it. Phases are written by the slot's own thread."""
+
+    def __init__(self, lane: Lane, number: int) -> None:
+        self.lane = lane
+        self.number = number  # among the slots of its lane, on the board too
+        self.current: Job[Any] | None = None  # while EXECUTING
+        self.settling: Job[Any] | None = None  # while SETTLING
+        self.teller = Teller.SLOT
+        self.leaving = False  # written by the watchdog: the process stops and does not wait for the job
+
+    @abstractmethod
+    def interrupt(self, job: Job[Any], reason: type[JobInterrupt], text: str) -> None:
+        """Raise an exception in the user's code if the slot still executes that job. The watchdog's."""
+
+    def occupant(self) -> tuple[Job[Any] | None, Phase]:
+        """Return the job that the slot has, and the phase of its attempt."""
+        if (job := self.current) is not None:
+            return job, Phase.EXECUTING
+        return (job, Phase.SETTLING) if (job := self.settling) is not None else (None, Phase.RESTING)
+
+    def held(self) -> Job[Any] | None:
+        """Return the job that the slot will tell of; none if the watchdog has told of it, by a job in the outbox."""
+        return None if self.teller is Teller.WATCHDOG else self.occupant()[0]
+
+    def contest(self, job: Job[Any], phase: Phase) -> bool:
+        """Take the right to tell of a job from the slot; False if that job has just left this phase. The watchdog's."""
+        self.tell_by(Teller.CONTESTED)
+        if self.occupant() == (job, phase):
+            return True
+        self.tell_by(Teller.SLOT)
+        return False
+
+    def tell_by(self, teller: Teller) -> None:
+        """Hand the right to tell on."""
+        assert (self.teller, teller) in TELLERS, f"{teller.name} cannot tell of a job after {self.teller.name}"
+        self.teller = teller
+
+
+class Mode(ABC):
+    """One way of executing, in one worker process. Made and used by the main thread; the slots run in threads of the mode's."""
+
+    name: ClassVar[str]  # the `Worker.mode` of the workers that it executes
+    polite_share: ClassVar[float] = 0.0
+    """The part of the grace that a job gets to see `job.cancelled` by itself before it is interrupted."""
+    blocked: ClassVar[str] = "another job blocked its thread"
+    """Why a job of this mode is told to end when the mode is given up."""
+
+    slots: Sequence[Slot]  # of all lanes
+
+    def __init__(self, outbox: Outbox, number: int) -> None:
+        self.number = number  # among all modes: so its lanes stand on the board
+        self.answered = True  # written by the watchdog when it asks, and by the mode when it comes to that
+        self.given_up = False  # written by the watchdog: the mode did not answer in time
+        self.asked_at: float | None = None  # monotonic time of the question that the watchdog waits for; the watchdog's own
+        self._outbox = outbox
+
+    @abstractmethod
+    def lane(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> Lane:
+        """Make a lane for a queue, and its slots; called before `start`."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start the threads."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Let the threads end when the jobs that they have are done. The inboxes have been drained."""
+
+    @abstractmethod
+    def working(self) -> bool:
+        """Tell whether a slot may still put something into the outbox."""
+
+    def ask(self) -> None:  # noqa: B027 - a mode whose slots do not share a thread has nothing to answer for
+        """Have `answered` become true as soon as the mode's own thread comes to it: one job may hold up all of a mode."""

@@ -1,0 +1,53 @@
+"""Make an attempt's outcome from the value that `work` returned or the exception that it raised.
+
+Run by the slot that executed the job, in the slot's own thread, so code of the user's runs here too (`retry_delay`, the text of
+an exception, a subscriber of events): a slot shows that as SETTLING. It deliberately writes nothing: the completer does.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from fastq.events import emit
+from fastq.jobs import outcome
+from fastq.jobs.job import Cancel, JobCancelled, Snooze
+
+if TYPE_CHECKING:
+    from fastq.jobs.job import Job
+
+
+def settle(job: Job[Any], value: object, error: BaseException | None, *, leaving: bool = False) -> object:
+    """Return the outcome of an attempt; never raise, whatever the value or the error is.
+
+    A job that was told to end because its process is `leaving` is handed back; told by anybody else, it is cancelled.
+    The caller has a job in its hands: a thread that ended here would take its process along, a task its slot.
+    """
+    try:
+        return _settled(job, value, error, leaving)
+    except BaseException as another:  # noqa: BLE001 - code of the user's has run: a text, a subscriber
+        return outcome.failed(job, f"what the attempt came to could not be told: {outcome.told(another)}")
+
+
+def _settled(job: Job[Any], value: object, error: BaseException | None, leaving: bool) -> object:
+    if isinstance(error, JobCancelled):
+        return outcome.Release() if leaving else Cancel(str(error) or "cancelled while running")
+    if isinstance(error, Snooze | Cancel):
+        value, error = error, None
+    if error is None:
+        result, problem = outcome.of_value(value)
+        if problem:
+            error = outcome.unrun(value)
+        if error is None:
+            if problem:
+                emit("output.dropped", level=logging.WARNING, id=job.id, kind=job.kind, reason=problem)
+            return result
+    return _failed(job, error)
+
+
+def _failed(job: Job[Any], error: BaseException) -> object:
+    told, trace = outcome.told(error), outcome.trace_of(error)
+    failed = outcome.failed(job, told, trace=trace, cause=error)
+    fields = outcome.attempt_of(job, failed)
+    emit("job.failed", level=logging.WARNING, id=job.id, kind=job.kind, **fields, error=told, traceback=trace)
+    return failed
