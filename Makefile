@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE =
 # Folders in which no test starts a Postgres of its own, by the command line; those that share one are marked `server`.
 UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/test_house.py tests/test_leases_doc.py tests/test_public_api.py
 .DEFAULT_GOAL := help
-.PHONY: help build run unit test older slow simulation lint types check beyond ci bench chaos failover asan fuzz clean
+.PHONY: help build twins run unit test older slow simulation lint types check beyond ci bench chaos failover asan fuzz clean
 
 help:  ## list the commands
 	@echo "make run is the place to start; make check is for each commit, make ci what a change must pass."
@@ -27,6 +27,9 @@ run: build  ## show jobs at work: embedded Postgres, two processes; Ctrl-C ends 
 	@echo "after some six seconds all are done, and it waits for more; look at them, or enqueue them again, from another terminal:"
 	@echo "  .venv/bin/fastq jobs list        .venv/bin/python -m examples.quickstart        (Ctrl-C here ends it)"
 	$(BIN)/fastq run examples.quickstart:registry --procs 2
+
+twins: build  ## make the modules that block from the modules that await, after a change of one of these
+	$(BIN)/python tools/twins.py
 
 unit: build  ## run the tests that need no database: what to run after each edit
 	$(BIN)/pytest -q -n 2 -m 'not slow and not server' $(UNIT)

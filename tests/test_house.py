@@ -23,6 +23,7 @@ ROOMS = (
     "config",
     "environment log sql board",
     "postgres",
+    "postgres/pool",
     "schema adapters",
     "leases",
     "work/shared admin lead/term",
@@ -50,7 +51,7 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
 }
 
 DOORS = {  # what is imported -> who may
-    "psycopg": {"postgres/db", "postgres/pool", "postgres/urls", "postgres/moments"},
+    "psycopg": {"postgres/db", "postgres/urls", "postgres/moments", "postgres/pool/pool", "postgres/pool/pool_async"},
     "fastq._fastq": {"work/codec/core"},
     "signal": {"host/supervisor", "work/seat", "host/preload", "work/shared/forks", "cli/__init__", "cli/dev"},
     "multiprocess": {"host/children"},

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, Unpack, overload
 
-from fastq.adapters.call import RECORD, Call
 from fastq.args.kinds import Args, Kind, kind_of
 from fastq.args.text import ArgsCodec
+from fastq.enqueue.call import RECORD, Call
 from fastq.errors import ArgsError, OptionError, UnknownKind
 from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, spec_of, when
 from fastq.postgres import hints
@@ -53,14 +53,14 @@ class Enqueue:
 
 def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call:
     """Prepare one job; raise ArgsError, OptionError or UnknownKind if it is refused."""
-    check_names(options)
     if isinstance(args, Enqueue):
         raise OptionError("expected args, got an Enqueue, which is for enqueue_many: write enqueue(args, priority=...)")
     of = kind_of(args, kind)
+    check_names(options)
     spec = spec_of(of, options)
+    wakes, first, rest = _wakes(spec), spec[:4], spec[4:]
     text = of.codec.encode(args, max_bytes).decode()
-    first, rest = spec[:4], spec[4:]
-    return Call("job_enqueue", (*first, text, *rest), _wakes(spec))
+    return Call("job_enqueue", (*first, text, *rest), wakes)
 
 
 def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call | None:

@@ -1,37 +1,38 @@
-"""Enqueue jobs, from programs with threads. `AsyncClient` (client_async.py) is the same for asyncio.
+# Made by tools/twins.py from fastq/enqueue/client_async.py: change that file, then run `make twins`.
+"""Enqueue jobs from programs with threads. `AsyncClient` (client_async.py) does the same in an event loop.
 
-One client per program, made anywhere, shared by all threads; it connects when it is first used, and a child that is forked
-connects for itself. With `conn` a job is part of the caller's transaction: there when that commits, gone when it does
-not. Without, it is a transaction of its own, on one of a few autocommit connections (pool.py).
+One client per program, made anywhere, shared by all threads; it connects when it is first used, and a forked child connects for
+itself. With `conn` a job is part of the caller's transaction:
+there when that commits, gone when it does not. Without, it is a transaction of its own, on one of a few autocommit connections.
 
-What is decided about args and options is in calls.py, how callers' connections differ in drivers.py, when a wake-up
-may be sent in wake_limiter.py. It deliberately starts no thread but a timer for the last of several wake-ups.
+The checks of args and options are in calls.py, the differences between callers' connections in the adapters, our own connections
+and the wake-ups in sessions.py.
+
+It deliberately starts no thread but a timer for the last of several wake-ups.
 """
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
-from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from fastq.adapters import drivers
-from fastq.adapters.call import Call
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args.kinds import Args, Kind
 from fastq.config import Config
-from fastq.enqueue import calls, refusals
+from fastq.enqueue import calls
 from fastq.enqueue.calls import Copy, Enqueue
+from fastq.enqueue.sessions import Sessions
 from fastq.enqueue.settings import Settings
-from fastq.enqueue.wake_limiter import WakeLimiter
 from fastq.jobs.spec import Options
-from fastq.postgres import hints, pool
+from fastq.postgres.pool import in_threads
+from fastq.postgres.pool.pool import Failed, copy_limits
 
 if TYPE_CHECKING:
     from fastq.adapters.conn import Conn
+    from fastq.adapters.library import Rows
 
 A = TypeVar("A")
 
@@ -41,9 +42,9 @@ class Client:
 
     def __init__(self, url: str | None = None, *, schema: str | None = None, config: Config | None = None) -> None:
         self._settings = Settings(url, schema, config)
-        # By process: a forked child finds nothing of its own here and makes it. It must neither use nor close what it
-        # inherited (that would end the parent's sessions), and keeping it here also keeps it from being collected.
-        self._sessions: dict[int, _Sessions] = {}
+        # By process. A forked child finds nothing of its own here and makes it. It must neither use nor close the
+        # sessions that it inherited (closing would end the parent's), and keeping them here also keeps them from being collected.
+        self._sessions: dict[in_threads.Home, Sessions] = {}
 
     @property
     def config(self) -> Config:
@@ -57,7 +58,13 @@ class Client:
         self, args: A, *, kind: Kind[A], conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
     ) -> int: ...
     def enqueue(
-        self, args: Any, *, kind: Kind[Any] | None = None, conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
+        self,
+        args: Any,
+        *,
+        kind: Kind[Any] | None = None,
+        conn: Conn | None = None,
+        wake: bool = True,
+        **options: Unpack[Options],
     ) -> int:
         """Enqueue one job and return its id.
 
@@ -67,8 +74,10 @@ class Client:
         The options `queue`, `priority` (1 is first, 4 last), `max_attempts`, `delay` (seconds) or `at` (with a time zone), and
         `tags` come before those of the kind.
         """
+        here = self._here()
         call = calls.one(args, kind, options, self._settings.max_bytes)
-        return int(self._run(call, conn, wake=wake)[0][0])
+        rows = here.run(call, conn, wake=wake)
+        return int(rows[0][0])
 
     @overload
     def enqueue_many(
@@ -93,7 +102,7 @@ class Client:
         with options of its own.
         """
         call = calls.many(items, kind, options, self._settings.max_bytes)
-        return [int(row[0]) for row in self._run(call, conn, wake=wake)] if call else []
+        return [int(row[0]) for row in self._here().run(call, conn, wake=wake)] if call else []
 
     @overload
     def enqueue_copy(
@@ -125,9 +134,9 @@ class Client:
             return rows.count
         with here.connection() as connection:
             with connection.transaction():
-                connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
+                connection.execute(copy_limits(self._settings.seconds), prepare=False)
                 rows = self._copy(connection, items, kind, options, delay, at)
-            with suppress(*pool.Failed):  # the jobs are there
+            with suppress(*Failed):  # the jobs are there
                 here.wake_on(connection, rows.wakes if wake else ())
         return rows.count
 
@@ -154,7 +163,7 @@ class Client:
 
         That is no end: whoever enqueues with it afterwards opens new ones, and is to call `close` again.
         """
-        here = self._sessions.pop(os.getpid(), None)
+        here = self._sessions.pop(in_threads.home(), None)
         if here is not None:
             here.close()
 
@@ -166,30 +175,25 @@ class Client:
         """Close as `close` does."""
         self.close()
 
-    def _here(self) -> _Sessions:
-        process = os.getpid()
-        here = self._sessions.get(process)
-        # setdefault is atomic: of two threads that come first one has made what nobody uses, and it has opened nothing.
-        return here or self._sessions.setdefault(process, _Sessions(self._settings))
+    def _here(self) -> Sessions:
+        home = in_threads.home()
+        here = self._sessions.get(home)
+        if here is None:
+            in_threads.forget_ended(self._sessions)
+            # setdefault is atomic: of two threads that come first, one has made sessions that nobody uses; they opened nothing.
+            here = self._sessions.setdefault(home, Sessions(self._settings))
+        return here
 
-    def _run(self, call: Call, conn: Conn | None, *, wake: bool) -> drivers.Rows:
-        text, here, settings = self._settings.text(call.statement), self._here(), self._settings
-        if conn is None:
-            return here.run(text, call, wake=wake)
-        call = drivers.suited(conn, call)
-        with settings.remedy:
-            return here.sending(conn, lambda hint: drivers.run(conn, text, settings.parameters(call, wake=hint)), wake=wake)
-
-    def _rows(self, text: str, parameters: tuple[object, ...], conn: Conn | None) -> drivers.Rows:
+    def _rows(self, text: str, parameters: tuple[object, ...], conn: Conn | None) -> Rows:
         if conn is not None:
             with self._settings.remedy:
                 return drivers.run(conn, text, parameters)
         with self._here().connection() as connection:
             return drivers.run(connection, text, parameters)
 
-    def _hinting(self, text: str, number: int, conn: Conn | None) -> drivers.Rows:
+    def _hinting(self, text: str, number: int, conn: Conn | None) -> Rows:
         """Run a statement over one id that notifies."""
-        here, channel = self._here(), self.config.channel
+        here, channel = self._here(), self._settings.channel
         if conn is not None:
             return here.sending(conn, lambda hint: drivers.run(conn, text, (number, channel if hint else None)))
         with here.connection() as own:
@@ -218,115 +222,8 @@ class Client:
     ) -> Copy:
         settings = self._settings
         if delay is not None:
-            at = calls.time_of(drivers.run(conn, settings.text("copy_at"), (delay,))[0][0])
+            [(due,)] = drivers.run(conn, settings.text("copy_at"), (delay,))
+            at = calls.time_of(due)
         rows = Copy(items, kind, options, at)
         drivers.copy(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
         return rows
-
-
-class _Sessions:
-    """One process's connections and its wake-ups; all threads of the process share it."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._limiter = WakeLimiter()
-        if settings.config.poll_only:
-            self._limiter.rest(math.inf)  # nobody listens
-        self._lock = Lock()  # guards the opening and closing of the pool
-        self._pool: pool.Pool | None = None
-        self._timers: set[Timer] = set()  # those that have not ended; each change is one step, of whatever thread
-
-    @contextmanager
-    def connection(self) -> Iterator[Any]:
-        """Lend a connection, the first time after opening the pool."""
-        try:
-            with self._opened().connection() as connection:
-                yield connection
-        except pool.Failed as error:
-            explained = refusals.explained(error, self._settings.schema)
-            if explained is error:
-                raise
-            raise explained from error
-
-    def run(self, text: str, call: Call, *, wake: bool) -> drivers.Rows:
-        """Run a call in a transaction of its own, and see to it that its queues are woken."""
-        lead = wake and self._limiter.lead(call.wakes)
-
-        def run(hint: bool) -> drivers.Rows:
-            return cursor.execute(text.encode(), self._settings.parameters(call, wake=hint)).fetchall()
-
-        with self.connection() as connection, pool.cursor(connection) as cursor:
-            rows = self.sending(connection, run, wake=lead)
-        if wake and not lead:
-            self._come_back(self._limiter.trail(call.wakes))
-        return rows
-
-    def sending(self, conn: Any, run: Callable[[bool], drivers.Rows], *, wake: bool = True) -> drivers.Rows:
-        """Run a statement with its hint, and once more without one if the server has no room for it.
-
-        In a transaction of the caller's nothing of this happens here: there it is the commit that is refused.
-        """
-        if not wake or self._limiter.resting:
-            return run(False)
-        try:
-            return run(True)
-        except Exception as error:
-            if not hints.refused(error):
-                raise
-            self._limiter.rest(hints.REST)
-            rows = run(False)
-            with suppress(Exception):  # done for its effect and for the log, by whatever library
-                if hints.tell(error, *drivers.run(conn, self._settings.text("hint_queue"), ())[0]):
-                    self._limiter.rest(0.0)
-            return rows
-
-    def wake_on(self, conn: Any, names: Collection[str]) -> None:
-        """Wake queues by a statement of its own."""
-        if names:
-            self.sending(conn, lambda hint: drivers.run(conn, *self._settings.waking(names)) if hint else [])
-
-    def close(self) -> None:
-        """Wake whoever still waits for it, and close the pool."""
-        with self._lock:
-            opened, self._pool = self._pool, None
-        if opened is None:
-            return
-        for timer in list(self._timers):
-            timer.cancel()
-            if timer.is_alive():
-                timer.join()  # it may have begun: what it has taken is sent before this returns
-        self._wake(opened, everything=True)
-        opened.close()
-
-    def _opened(self) -> pool.Pool:
-        if self._pool is None:
-            with self._lock:
-                if self._pool is None:
-                    self._pool = pool.Pool(self._settings.url, prepare=self._settings.prepare, seconds=self._settings.seconds)
-        return self._pool
-
-    def _come_back(self, delay: float | None) -> None:
-        if delay is not None:
-            # Not a daemon: a program that ends now waits these few milliseconds for its last wake-up.
-            timer = Timer(delay, lambda: self._trailing(timer))
-            self._timers.add(timer)
-            timer.start()
-
-    def _trailing(self, timer: Timer) -> None:
-        opened = self._pool
-        try:
-            if opened is not None:
-                self._wake(opened)
-        finally:
-            self._timers.discard(timer)
-
-    def _wake(self, opened: pool.Pool, *, everything: bool = False) -> None:
-        names, delay = self._limiter.take(everything)
-        if names:
-            with (
-                suppress(*pool.Failed),
-                opened.connection(patient=False) as connection,
-            ):  # a hint: without it the next poll finds the jobs
-                self.wake_on(connection, names)
-        if not everything:
-            self._come_back(delay)

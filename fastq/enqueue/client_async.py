@@ -1,37 +1,38 @@
-"""Enqueue jobs from an event loop: `Client` again, with await.
+"""Enqueue jobs from an event loop. `Client` (client.py) does the same in programs with threads, and is made from this file.
 
-One client per program; each event loop that uses it gets connections of its own, and so does a forked child. Loops in several
-threads may share it: each writes what is its own, and drops what was a closed loop's. Everything but the waiting is shared with
-client.py: this file holds the lines that await.
+One client per program, made anywhere; it connects when it is first used. Each event loop that uses it gets connections of its
+own, and so does a forked child; loops in several threads may share it. With `conn` a job is part of the caller's transaction:
+there when that commits, gone when it does not. Without, it is a transaction of its own, on one of a few autocommit connections.
 
-It deliberately takes plain iterables, not asynchronous ones: args are at hand or cheap to make, and a COPY awaits the
-database after each block, so the loop goes on.
+The checks of args and options are in calls.py, the differences between callers' connections in the adapters, our own connections
+and the wake-ups in sessions_async.py.
+
+It deliberately takes plain iterables, not asynchronous ones: args are at hand or cheap to make, and a COPY awaits the database
+after each block, so the loop goes on.
 """
 
 from __future__ import annotations
 
-import asyncio
-import math
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from fastq.adapters import drivers
-from fastq.adapters.call import Call
+from fastq.adapters import drivers_async
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args.kinds import Args, Kind
 from fastq.config import Config
-from fastq.enqueue import calls, refusals
+from fastq.enqueue import calls
 from fastq.enqueue.calls import Copy, Enqueue
+from fastq.enqueue.sessions_async import AsyncSessions
 from fastq.enqueue.settings import Settings
-from fastq.enqueue.wake_limiter import WakeLimiter
 from fastq.jobs.spec import Options
-from fastq.postgres import hints, pool
+from fastq.postgres.pool import in_loop
+from fastq.postgres.pool.pool_async import Failed, copy_limits
 
 if TYPE_CHECKING:
     from fastq.adapters.conn import AsyncConn
+    from fastq.adapters.library import Rows
 
 A = TypeVar("A")
 
@@ -41,8 +42,9 @@ class AsyncClient:
 
     def __init__(self, url: str | None = None, *, schema: str | None = None, config: Config | None = None) -> None:
         self._settings = Settings(url, schema, config)
-        # By process, as in Client, and by event loop: a connection is of use to the loop that made it, and to no other.
-        self._sessions: dict[tuple[int, asyncio.AbstractEventLoop], _AsyncSessions] = {}
+        # By process and event loop. A forked child finds nothing of its own here and makes it. It must neither use nor close the
+        # sessions that it inherited (closing would end the parent's), and keeping them here also keeps them from being collected.
+        self._sessions: dict[in_loop.Home, AsyncSessions] = {}
 
     @property
     def config(self) -> Config:
@@ -74,8 +76,10 @@ class AsyncClient:
         The options `queue`, `priority` (1 is first, 4 last), `max_attempts`, `delay` (seconds) or `at` (with a time zone), and
         `tags` come before those of the kind.
         """
+        here = self._here()
         call = calls.one(args, kind, options, self._settings.max_bytes)
-        return int((await self._run(call, conn, wake=wake))[0][0])
+        rows = await here.run(call, conn, wake=wake)
+        return int(rows[0][0])
 
     @overload
     async def enqueue_many(
@@ -100,7 +104,7 @@ class AsyncClient:
         with options of its own.
         """
         call = calls.many(items, kind, options, self._settings.max_bytes)
-        return [int(row[0]) for row in await self._run(call, conn, wake=wake)] if call else []
+        return [int(row[0]) for row in await self._here().run(call, conn, wake=wake)] if call else []
 
     @overload
     async def enqueue_copy(
@@ -132,9 +136,9 @@ class AsyncClient:
             return rows.count
         async with here.connection() as connection:
             async with connection.transaction():
-                await connection.execute(pool.copy_limits(self._settings.seconds), prepare=False)
+                await connection.execute(copy_limits(self._settings.seconds), prepare=False)
                 rows = await self._copy(connection, items, kind, options, delay, at)
-            with suppress(*pool.Failed):  # the jobs are there
+            with suppress(*Failed):  # the jobs are there
                 await here.wake_on(connection, rows.wakes if wake else ())
         return rows.count
 
@@ -161,7 +165,7 @@ class AsyncClient:
 
         That is no end: whoever enqueues with it afterwards opens new ones, and is to call `aclose` again.
         """
-        here = self._sessions.pop((os.getpid(), asyncio.get_running_loop()), None)
+        here = self._sessions.pop(in_loop.home(), None)
         if here is not None:
             await here.aclose()
 
@@ -173,40 +177,29 @@ class AsyncClient:
         """Close as `aclose` does."""
         await self.aclose()
 
-    def _here(self) -> _AsyncSessions:
-        key = process, loop = os.getpid(), asyncio.get_running_loop()
-        here = self._sessions.get(key)
+    def _here(self) -> AsyncSessions:
+        home = in_loop.home()
+        here = self._sessions.get(home)
         if here is None:
-            for old in list(self._sessions):  # at once, for other threads add theirs
-                if old[0] == process and old[1].is_closed():
-                    self._sessions.pop(old, None)
-            here = self._sessions[key] = _AsyncSessions(self._settings, loop)
+            in_loop.forget_ended(self._sessions)
+            # setdefault is atomic: of two threads that come first, one has made sessions that nobody uses; they opened nothing.
+            here = self._sessions.setdefault(home, AsyncSessions(self._settings))
         return here
 
-    async def _run(self, call: Call, conn: AsyncConn | None, *, wake: bool) -> drivers.Rows:
-        text, here, settings = self._settings.text(call.statement), self._here(), self._settings
-        if conn is None:
-            return await here.run(text, call, wake=wake)
-        call = await drivers.suited_async(conn, call)
-        with settings.remedy:
-            return await here.sending(
-                conn, lambda hint: drivers.run_async(conn, text, settings.parameters(call, wake=hint)), wake=wake
-            )
-
-    async def _rows(self, text: str, parameters: tuple[object, ...], conn: AsyncConn | None) -> drivers.Rows:
+    async def _rows(self, text: str, parameters: tuple[object, ...], conn: AsyncConn | None) -> Rows:
         if conn is not None:
             with self._settings.remedy:
-                return await drivers.run_async(conn, text, parameters)
+                return await drivers_async.run(conn, text, parameters)
         async with self._here().connection() as connection:
-            return await drivers.run_async(connection, text, parameters)
+            return await drivers_async.run(connection, text, parameters)
 
-    async def _hinting(self, text: str, number: int, conn: AsyncConn | None) -> drivers.Rows:
+    async def _hinting(self, text: str, number: int, conn: AsyncConn | None) -> Rows:
         """Run a statement over one id that notifies."""
-        here, channel = self._here(), self.config.channel
+        here, channel = self._here(), self._settings.channel
         if conn is not None:
-            return await here.sending(conn, lambda hint: drivers.run_async(conn, text, (number, channel if hint else None)))
+            return await here.sending(conn, lambda hint: drivers_async.run(conn, text, (number, channel if hint else None)))
         async with here.connection() as own:
-            return await here.sending(own, lambda hint: drivers.run_async(own, text, (number, channel if hint else None)))
+            return await here.sending(own, lambda hint: drivers_async.run(own, text, (number, channel if hint else None)))
 
     async def _change(self, name: str, job_id: int, conn: AsyncConn | None) -> str:
         outcome = "missing"
@@ -231,100 +224,8 @@ class AsyncClient:
     ) -> Copy:
         settings = self._settings
         if delay is not None:
-            at = calls.time_of((await drivers.run_async(conn, settings.text("copy_at"), (delay,)))[0][0])
+            [(due,)] = await drivers_async.run(conn, settings.text("copy_at"), (delay,))
+            at = calls.time_of(due)
         rows = Copy(items, kind, options, at)
-        await drivers.copy_async(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
+        await drivers_async.copy(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
         return rows
-
-
-class _AsyncSessions:
-    """One event loop's connections and its wake-ups."""
-
-    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._settings = settings
-        self._limiter = WakeLimiter()
-        if settings.config.poll_only:
-            self._limiter.rest(math.inf)  # nobody listens
-        self._pool: pool.AsyncPool | None = None
-        self._timer: asyncio.Task[None] | None = None
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Any]:
-        """Lend a connection, the first time after opening the pool."""
-        try:
-            async with self._opened().connection() as connection:
-                yield connection
-        except pool.Failed as error:
-            explained = refusals.explained(error, self._settings.schema)
-            if explained is error:
-                raise
-            raise explained from error
-
-    async def run(self, text: str, call: Call, *, wake: bool) -> drivers.Rows:
-        """Run a call in a transaction of its own, and see to it that its queues are woken."""
-        lead = wake and self._limiter.lead(call.wakes)
-
-        async def run(hint: bool) -> drivers.Rows:
-            return await drivers.run_async(connection, text, self._settings.parameters(call, wake=hint))
-
-        async with self.connection() as connection:
-            rows = await self.sending(connection, run, wake=lead)
-        if wake and not lead:
-            delay = self._limiter.trail(call.wakes)
-            if delay is not None:
-                self._timer = self.loop.create_task(self._trailing(delay))
-        return rows
-
-    async def sending(self, conn: Any, run: Callable[[bool], Awaitable[drivers.Rows]], *, wake: bool = True) -> drivers.Rows:
-        """Run a statement with its hint, and once more without one if the server has no room for it, as Client's do."""
-        if not wake or self._limiter.resting:
-            return await run(False)
-        try:
-            return await run(True)
-        except Exception as error:
-            if not hints.refused(error):
-                raise
-            self._limiter.rest(hints.REST)
-            rows = await run(False)
-            with suppress(Exception):  # done for its effect and for the log, by whatever library
-                if hints.tell(error, *(await drivers.run_async(conn, self._settings.text("hint_queue"), ()))[0]):
-                    self._limiter.rest(0.0)
-            return rows
-
-    async def wake_on(self, conn: Any, names: Collection[str]) -> None:
-        """Wake queues by a statement of its own."""
-
-        async def wake(hint: bool) -> drivers.Rows:
-            return await drivers.run_async(conn, *self._settings.waking(names)) if hint else []
-
-        if names:
-            await self.sending(conn, wake)
-
-    async def aclose(self) -> None:
-        """Wake whoever still waits for it, and close the pool."""
-        opened, self._pool = self._pool, None
-        if opened is None:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        await self._wake(opened, everything=True)
-        await opened.close()
-
-    def _opened(self) -> pool.AsyncPool:
-        if self._pool is None:
-            self._pool = pool.AsyncPool(self._settings.url, prepare=self._settings.prepare, seconds=self._settings.seconds)
-        return self._pool
-
-    async def _trailing(self, delay: float | None) -> None:
-        while delay is not None and self._pool is not None:
-            await asyncio.sleep(delay)
-            delay = await self._wake(self._pool)
-
-    async def _wake(self, opened: pool.AsyncPool, *, everything: bool = False) -> float | None:
-        names, delay = self._limiter.take(everything)
-        if names:
-            with suppress(*pool.Failed):  # a hint: without it the next poll finds the jobs
-                async with opened.connection(patient=False) as connection:
-                    await self.wake_on(connection, names)
-        return delay

@@ -8,16 +8,14 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, SupportsIndex
 
-from fastq.adapters.call import RECORD
 from fastq.config import Config, settled
 from fastq.enqueue import refusals
+from fastq.enqueue.call import RECORD
 from fastq.errors import ConfigError, OptionError
 from fastq.sql.statements import qualified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from fastq.adapters.call import Call
 
 MAX_ID = 2**63 - 1
 """What a column of type bigint can hold."""
@@ -33,6 +31,7 @@ class Settings:
         self.config = config
         self.url = config.database_url
         self.schema = config.schema
+        self.channel = config.channel
         self.max_bytes = config.max_args_bytes
         self.prepare = not config.poll_only
         self.seconds = config.statement_timeout
@@ -46,10 +45,6 @@ class Settings:
         """Return a statement over ids for a single one: asyncpg asks the server, in a statement of its own, what an array is."""
         return self.text(name).replace("$1::bigint[]", "array[$1::bigint]")
 
-    def parameters(self, call: Call, *, wake: bool) -> tuple[object, ...]:
-        """Return the parameters of a prepared call."""
-        return call.parameters(self.config.channel, wake=wake)
-
     def number(self, job_id: SupportsIndex) -> int | None:
         """Return an id as the database wants it; None if no job can have it, OptionError if it is no id at all."""
         if not hasattr(job_id, "__index__"):
@@ -59,4 +54,4 @@ class Settings:
 
     def waking(self, names: Iterable[str]) -> tuple[str, tuple[str, str]]:
         """Return the statement that wakes queues, and its parameters."""
-        return self.text("wake"), (self.config.channel, RECORD.join(names))
+        return self.text("wake"), (self.channel, RECORD.join(names))

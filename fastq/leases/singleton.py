@@ -18,7 +18,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING
 
-from fastq.adapters import drivers
+from fastq.adapters import drivers, drivers_async
 from fastq.errors import DatabaseUnavailable, LeaseLost, OptionError
 from fastq.leases.lease import boottime
 from fastq.postgres import db
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fastq.adapters.conn import AsyncConn, Conn
+    from fastq.adapters.library import Rows
     from fastq.config import Config
     from fastq.leases.elector import Trust
     from fastq.leases.lease import Fence
@@ -70,15 +71,17 @@ class Notice:
             self.give("lost")
         return bool(self.reason)
 
+    def naps(self, seconds: float) -> Iterator[float]:
+        """Yield how long to sleep next, until the notice is given or the time is over; the trust may end before either."""
+        until = boottime() + seconds
+        while not self.given() and (left := until - boottime()) > 0:
+            yield min(left, self.trust.left())
+
     def wait(self, seconds: float) -> bool:
         """Sleep, until it is given at most."""
-        until = boottime() + seconds
-        while not self.given():
-            left = until - boottime()
-            if left <= 0:
-                return False
-            self._given.wait(min(left, self.trust.left()))
-        return True
+        for nap in self.naps(seconds):
+            self._given.wait(nap)
+        return self.given()
 
     @contextlib.contextmanager
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:
@@ -100,7 +103,7 @@ class Session:
         self.kept = Kept(lambda: db.session(config, url, "once"))
         self._lock = threading.Lock()  # a function may have threads of its own
 
-    def run(self, name: str, *params: object) -> drivers.Rows:
+    def run(self, name: str, *params: object) -> Rows:
         """Run a statement in a transaction of its own. One that failed may have taken effect; it is not tried again."""
         with self._lock:
             try:
@@ -152,15 +155,11 @@ class Singleton:
     async def wait_async(self, seconds: float) -> bool:
         """Do as `wait` does, in an event loop."""
         loop, told = asyncio.get_running_loop(), asyncio.Event()
-        until = boottime() + seconds
         with self._notice.listening(lambda: loop.call_soon_threadsafe(told.set)):
-            while not self.stopping:
-                left = until - boottime()
-                if left <= 0:
-                    return False
+            for nap in self._notice.naps(seconds):
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(told.wait(), min(left, self._notice.trust.left()))
-        return True
+                    await asyncio.wait_for(told.wait(), nap)
+        return self.stopping
 
     def once(self, item: str, conn: Conn | None = None) -> bool:
         """Return True the first time that anybody asks for this item, and False from then on.
@@ -178,7 +177,7 @@ class Singleton:
         if conn is None:
             return await asyncio.to_thread(self.once, item)
         self._check(item)
-        return self._answer(await drivers.run_async(conn, qualified("once", self._session.schema), (*self.fence, item)))
+        return self._answer(await drivers_async.run(conn, qualified("once", self._session.schema), (*self.fence, item)))
 
     def __repr__(self) -> str:
         """Show name and term."""
@@ -190,7 +189,7 @@ class Singleton:
         if not self.trusted():
             raise LeaseLost(f"singleton '{self.name}': term {self.term} is over; {item!r} was not noted")
 
-    def _answer(self, rows: drivers.Rows) -> bool:
+    def _answer(self, rows: Rows) -> bool:
         [(held, new)] = rows
         if not held:
             raise LeaseLost(f"singleton '{self.name}': term {self.term} is over; nothing was noted")

@@ -21,7 +21,7 @@ from psycopg.rows import dict_row
 from fastq import Args, Client, Config, Enqueue, Kind, admin
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError, UnknownKind
 from fastq.jobs.job import EARLIEST, LATEST
-from fastq.postgres import pool
+from fastq.postgres.pool import pool
 from tests.helpers import Stopwatch, drop_database, execute, url_of, wait_for
 from tests.proxy import Proxy
 

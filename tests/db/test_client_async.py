@@ -15,7 +15,7 @@ import pytest
 
 from fastq import Args, AsyncClient, Enqueue, Kind
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError
-from fastq.postgres.pool import MAX_SIZE
+from fastq.postgres.pool.pool_async import MAX_SIZE
 from tests.helpers import drop_database, execute, url_of, wait_for
 
 

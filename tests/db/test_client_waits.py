@@ -14,7 +14,8 @@ import pytest
 
 from fastq import Args, AsyncClient, Client, Config
 from fastq.errors import DatabaseUnavailable
-from fastq.postgres import embedded, pool
+from fastq.postgres import embedded
+from fastq.postgres.pool import pool, pool_async
 from fastq.schema.migrate import migrate
 from tests.helpers import Stopwatch, execute, wait_for
 from tests.proxy import Proxy
@@ -121,8 +122,9 @@ def test_an_enqueue_whose_answer_never_comes_ends_with_the_statement_timeout(enq
 
 
 def test_a_connection_that_was_forgotten_while_it_rested_costs_no_enqueue(client_of, wire, database, monkeypatch):
-    monkeypatch.setattr(pool, "RESTED", 0.0)
-    monkeypatch.setattr(pool, "CHECK", 0.2)
+    for side in (pool, pool_async):
+        monkeypatch.setattr(side, "RESTED", 0.0)
+        monkeypatch.setattr(side, "CHECK", 0.2)
     client = client_of(wire.url)
     client.enqueue(SortArgs([]))
     wire.lose_all()

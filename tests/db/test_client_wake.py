@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from fastq import AsyncClient, Client, Config
-from fastq.adapters import drivers
+from fastq.adapters.libraries import library_of
 from fastq.events import Seldom
 from fastq.postgres import hints
 from tests.db.jobs import CHANNEL, session
@@ -46,7 +46,7 @@ def prepared(database):
 
 def say(connection, text):
     """Run a statement without an answer in the transaction of a connection of any library."""
-    library = drivers.library_of(connection)
+    library = library_of(connection).package
     if library == "django":
         with connection.cursor() as cursor:
             cursor.execute(text)
@@ -57,7 +57,7 @@ def say(connection, text):
 
 
 async def say_async(connection, text):
-    if drivers.library_of(connection) == "sqlalchemy async":
+    if library_of(connection).package == "sqlalchemy":
         raw = connection if hasattr(connection, "exec_driver_sql") else await connection.connection()
         await raw.exec_driver_sql(text)
     else:

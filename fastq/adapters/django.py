@@ -1,0 +1,30 @@
+"""Django: `django.db.connection` and its namesakes for `Client`.
+
+Runs in the enqueuing thread, inside the caller's `atomic` block, or in Django's autocommit. Below it is psycopg or psycopg2.
+
+It deliberately takes no asynchronous connection: Django has none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastq.adapters.library import Library, Parameters, Rows, named, unknown
+
+
+def run(conn: Any, text: str, parameters: Parameters) -> Rows:
+    """Run a statement."""
+    if conn.vendor != "postgresql":
+        raise unknown(conn, Library.expected)
+    with conn.cursor() as cursor:
+        cursor.execute(*named(text, parameters))
+        return list(cursor.fetchall())
+
+
+def driver(conn: Any) -> Any:
+    """Return the driver's connection, which Django opens with the first statement only."""
+    conn.ensure_connection()
+    return conn.connection
+
+
+LIBRARY = Library(package="django", classes=frozenset({"ConnectionProxy", "BaseDatabaseWrapper"}), run=run, driver=driver)

@@ -1,0 +1,133 @@
+"""Carry a client's statements to Postgres, and see to it that the workers are woken.
+
+Runs in the enqueuing event loop; a client has one of these for each event loop.
+Without a connection of the caller's, each statement is a transaction of its own, on a connection of the pool's.
+
+Invariant: a wake-up is sent with its statement or after it, never before the jobs are there; and no statement is lost by its
+wake-up: where the server has no room for notifications, it is run without one.
+
+It deliberately sends no wake-up more often than wake_limiter.py allows; the workers find the jobs a little later then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from fastq.adapters import drivers_async
+from fastq.enqueue import refusals
+from fastq.enqueue.wake_limiter import WakeLimiter
+from fastq.postgres import hints
+from fastq.postgres.pool import in_loop, pool_async
+from fastq.postgres.pool.pool_async import Failed
+from fastq.sql.statements import qualified
+
+if TYPE_CHECKING:
+    from fastq.adapters.conn import AsyncConn
+    from fastq.adapters.library import Rows
+    from fastq.enqueue.call import Call
+    from fastq.enqueue.settings import Settings
+
+
+class AsyncSessions:
+    """The connections and the wake-ups of one event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._schema = settings.schema
+        self._channel = settings.channel
+        self._limiter = WakeLimiter()
+        if settings.config.poll_only:
+            self._limiter.rest(math.inf)  # nobody listens
+        self._pool = pool_async.AsyncPool(settings.url, prepare=settings.prepare, seconds=settings.seconds)  # opens nothing yet
+        self._later = in_loop.Later()
+
+    async def run(self, call: Call, conn: AsyncConn | None, *, wake: bool) -> Rows:
+        """Run a call in a transaction of its own, or in the caller's, and see to it that its queues are woken."""
+        if conn is not None:
+            return await self._run_on(conn, call, wake=wake)
+        text = qualified(call.statement, self._schema)
+        async with self.connection() as connection:
+            lead = wake and self._limiter.lead(call.wakes)
+            rows = await self._sending(
+                connection, lambda hint: pool_async.run(connection, text, (*call.values, hint, self._channel)), wake=lead
+            )
+        if wake and not lead:
+            self._come_back(self._limiter.trail(call.wakes))
+        return rows
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        """Lend a connection of our own."""
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except Failed as error:
+            explained = refusals.explained(error, self._schema)
+            if explained is error:
+                raise
+            raise explained from error
+
+    async def sending(self, conn: Any, run: Callable[[bool], Awaitable[Rows]], *, wake: bool = True) -> Rows:
+        """Run a statement with its hint, unless the server has no room for hints now."""
+        return await self._sending(conn, run, wake=wake and not self._limiter.resting)
+
+    async def wake_on(self, conn: Any, names: Collection[str]) -> None:
+        """Wake queues by a statement of its own."""
+
+        async def wake(hint: bool) -> Rows:
+            return await drivers_async.run(conn, *self._settings.waking(names)) if hint else []
+
+        if names:
+            await self.sending(conn, wake)
+
+    async def aclose(self) -> None:
+        """Send the wake-ups that wait, and close the pool."""
+        await self._later.aclose()
+        await self._wake(everything=True)
+        await self._pool.close()
+
+    async def _run_on(self, conn: AsyncConn, call: Call, *, wake: bool) -> Rows:
+        text = qualified(call.statement, self._schema)
+        carried = call if call.is_ascii else call.in_encoding(await drivers_async.encoding(conn))
+        with self._settings.remedy:
+            return await self.sending(
+                conn, lambda hint: drivers_async.run(conn, text, (*carried.values, hint, self._channel)), wake=wake
+            )
+
+    async def _sending(self, conn: Any, run: Callable[[bool], Awaitable[Rows]], *, wake: bool) -> Rows:
+        """Run a statement with its hint, and once more without one if the server has no room for it.
+
+        In a transaction of the caller's nothing of this happens here: there it is the commit that is refused.
+        """
+        if not wake:
+            return await run(False)
+        try:
+            return await run(True)
+        except Exception as error:
+            if not hints.refused(error):
+                raise
+            self._limiter.rest(hints.REST)
+            rows = await run(False)
+            with suppress(Exception):  # done for its effect and for the log, by whatever library
+                [queue] = await drivers_async.run(conn, qualified("hint_queue", self._schema), ())
+                if hints.tell(error, *queue):
+                    self._limiter.rest(0.0)
+            return rows
+
+    def _come_back(self, delay: float | None) -> None:
+        """Send the trailing wake-ups so much later; None if another call will."""
+        if delay is not None:
+            self._later.call(delay, self._wake)
+
+    async def _wake(self, *, everything: bool = False) -> None:
+        names, delay = self._limiter.take(everything)
+        if names:
+            # A hint: without it the next poll finds the jobs.
+            with suppress(*Failed):
+                async with self._pool.connection(patient=False) as connection:
+                    await self.wake_on(connection, names)
+        if not everything:
+            self._come_back(delay)

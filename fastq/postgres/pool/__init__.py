@@ -1,0 +1,1 @@
+"""A client's own connections: some for each process or event loop, made when they are needed, lent out one call at a time."""

@@ -1,0 +1,81 @@
+"""Waiting in an event loop: the few things that are not the same in a program with threads (in_threads.py has the same names).
+
+Used by the pool and by the clients' sessions, in the event loop that enqueues.
+
+It deliberately has nothing that could be written once for both sides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+Home: TypeAlias = "tuple[int, asyncio.AbstractEventLoop]"
+"""A process and an event loop in it: a connection is of use to the loop that made it, and to no other."""
+
+sleep = asyncio.sleep
+
+
+def home() -> Home:
+    """Return the event loop that runs this, and its process."""
+    return os.getpid(), asyncio.get_running_loop()
+
+
+def forget_ended(by_home: dict[Home, Any]) -> None:
+    """Drop what event loops of this process had that are closed; other threads may add theirs meanwhile."""
+    process = os.getpid()
+    for old in list(by_home):
+        if old[0] == process and old[1].is_closed():
+            by_home.pop(old, None)
+
+
+class Semaphore:
+    """A number of things."""
+
+    def __init__(self, number: int) -> None:
+        self._left = asyncio.Semaphore(number)
+
+    async def acquire(self, *, timeout: float) -> bool:  # noqa: ASYNC109 - as threading's has it
+        """Take one, and wait for it until the timeout; False if there was none."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._left.acquire()
+        except TimeoutError:
+            return False
+
+    def release(self) -> None:
+        """Give one back."""
+        self._left.release()
+
+
+class Later:
+    """Calls that are to be made in some milliseconds, each in a task of its own; one client's, in one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.TimerHandle] = set()
+        self._begun: set[asyncio.Future[None]] = set()
+        self._over = False
+
+    def call(self, delay: float, function: Callable[[], Awaitable[None]]) -> None:
+        """Call a function once, so much later."""
+        if self._over:
+            return
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle = loop.call_later(delay, lambda: self._begin(timer, function))
+        self._waiting.add(timer)
+
+    async def aclose(self) -> None:
+        """Make no more calls, and return when those that had begun have ended."""
+        self._over = True
+        for timer in self._waiting:
+            timer.cancel()
+        if self._begun:
+            await asyncio.wait(self._begun)
+
+    def _begin(self, timer: asyncio.TimerHandle, function: Callable[[], Awaitable[None]]) -> None:
+        self._waiting.discard(timer)
+        task = asyncio.ensure_future(function())
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)

@@ -1,0 +1,63 @@
+"""Waiting in a program with threads: the few things that are not the same in an event loop (in_loop.py has the same names).
+
+Used by the pool and by the clients' sessions, in the enqueuing threads. tools/twins.py puts this module where a module that
+awaits says `in_loop`.
+
+It deliberately has nothing that could be written once for both sides.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Home: TypeAlias = int
+"""A process. A forked child is another one: it must neither use nor close the connections that it inherited."""
+
+sleep = time.sleep
+
+
+home = os.getpid
+"""Return the process that runs this."""
+
+
+def forget_ended(by_home: dict[Home, Any]) -> None:
+    """Forget nothing: while this process runs it has not ended, and dropping what a parent had would close it."""
+
+
+Semaphore = threading.Semaphore
+"""A number of things; `acquire` takes one and waits for it until the timeout, and is False if there was none."""
+
+
+class Later:
+    """Calls that are to be made in some milliseconds, each in a thread of its own; one client's, in one process."""
+
+    def __init__(self) -> None:
+        self._timers: set[threading.Timer] = set()  # those that have not ended; each change is one step, of whatever thread
+        self._over = False  # written by `close`, read by each `call`
+
+    def call(self, delay: float, function: Callable[[], None]) -> None:
+        """Call a function once, so much later."""
+        if self._over:
+            return
+        # Not a daemon: a program that ends now waits these few milliseconds for its last wake-up.
+        timer = threading.Timer(delay, lambda: self._run(timer, function))
+        self._timers.add(timer)
+        timer.start()
+
+    def close(self) -> None:
+        """Make no more calls, and return when those that had begun have ended."""
+        self._over = True
+        for timer in list(self._timers):
+            timer.cancel()
+            if timer.is_alive():
+                timer.join()
+
+    def _run(self, timer: threading.Timer, function: Callable[[], None]) -> None:
+        try:
+            function()
+        finally:
+            self._timers.discard(timer)

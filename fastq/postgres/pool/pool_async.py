@@ -1,0 +1,274 @@
+"""Lend connections of a client's own to the coroutines of one event loop, and run statements on them.
+
+Runs in the enqueuing event loop. A pool is to applications that enqueue as db.py is to fastq's own processes, but with some
+connections instead of one session, the role's own settings but for DateStyle and statement_timeout, and no watchdog: the caller
+that waits for an answer looks at the time itself.
+
+A connection is opened by the caller that needs it, if none rests; no thread of ours waits in the background. So the caller gets
+the server's own error, and after a restart of Postgres the first enqueue goes through as soon as the server takes connections.
+A lost connection is replaced, and the resting ones are closed with it, since mostly they are lost too.
+
+Invariant: a connection is lent in autocommit mode and idle, so nothing of ours is open between two calls; a connection on which
+anything has failed is closed. No call waits for ever: not for a free connection (WAIT), not for a new one, not for an answer
+(`seconds`).
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import time
+from collections.abc import AsyncIterator, Generator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow, tuple_row
+
+from fastq.errors import DatabaseUnavailable
+from fastq.postgres import moments
+from fastq.postgres.db import (
+    CONNECT_TIMEOUT,
+    ENCODING,
+    ISO_DATES,
+    SERVER_FIRST,
+    first_line,
+    refused_encoding,
+    writes_odd_dates,
+)
+from fastq.postgres.pool import in_loop
+from fastq.postgres.urls import check_url
+
+Failed = (psycopg.Error, DatabaseUnavailable)
+
+MAX_SIZE = 8
+"""Connections per process: an enqueue takes about a millisecond, so these carry some thousands a second."""
+
+WAIT = 10.0
+"""Seconds to wait for one of them, or for the server to take a new one again; as long as for a connection elsewhere."""
+
+RETRY = 0.1
+"""Seconds between two attempts to connect while the server is away: a restart takes about a second. A guess; not measured."""
+
+RESTED = 30.0
+"""Seconds of rest after which a connection is asked whether it still is one: firewalls forget those that say nothing, the
+strictest after some minutes, and tell neither side. A question costs one round trip."""
+
+CHECK = 2.0
+"""Seconds that it has to answer: far more than a round trip, and short enough for the caller, which waits meanwhile."""
+
+
+class Unanswered(psycopg.OperationalError):
+    """The server has not answered in time."""
+
+
+class TimedAsyncConnection(psycopg.AsyncConnection[TupleRow]):
+    """A connection that waits for no answer longer than `seconds`."""
+
+    seconds = math.inf
+    since = 0.0  # the monotonic time at which it was given back
+
+    async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
+        """Wait for an answer."""
+        return await super().wait(_within(self.seconds, gen), *args, **kwargs)
+
+
+def _within(seconds: float, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Go through the driver's steps of one wait; it comes back without anything ready some times a second, to look around."""
+    end = time.monotonic() + seconds
+    try:
+        wanted = next(waiting)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > end:
+                raise Unanswered(
+                    f"the database has not answered for {seconds:g} s (FASTQ_STATEMENT_TIMEOUT), so the connection was closed; "
+                    "whether it did what it was asked is not known"
+                )
+            wanted = waiting.send(ready)
+    except StopIteration as done:
+        return done.value
+
+
+class AsyncPool:
+    """The connections of one event loop."""
+
+    def __init__(self, url: str, *, prepare: bool, seconds: float) -> None:
+        self.url = url
+        self.prepare = prepare
+        self.seconds = seconds
+        self.closed = False
+        self.reached = False  # there was a connection once, so the settings are right: a failure now may pass
+        self.failure: psycopg.Error | None = None  # why there is no connection now
+        self._resting: list[
+            TimedAsyncConnection
+        ] = []  # the last one has rested least, and is lent first; each change is one step
+        self._free = in_loop.Semaphore(MAX_SIZE)
+
+    @asynccontextmanager
+    async def connection(self, *, patient: bool = True) -> AsyncIterator[TimedAsyncConnection]:
+        """Lend a connection; if not `patient`, only one that can be had now, for a statement that is not worth the wait."""
+        end = time.monotonic() + WAIT if patient else 0.0
+        if not await self._free.acquire(timeout=WAIT):
+            raise self._exhausted()
+        try:
+            connection = await self._rested() or await self._made(end)
+            try:
+                yield connection
+            except BaseException as error:
+                await self._close(connection, *self._others_of(connection, error))
+                raise
+            if not self._keep(connection):
+                await connection.close()
+        finally:
+            self._free.release()
+
+    async def close(self) -> None:
+        """Close the resting connections; those in use are closed when they are given back."""
+        self.closed = True
+        await self._close(*self._all_resting())
+
+    async def _rested(self) -> TimedAsyncConnection | None:
+        connection = self._one_resting()
+        if connection is None or not self._doubtful(connection):
+            return connection
+        try:
+            connection.seconds = min(CHECK, self.seconds)
+            await connection.execute("", prepare=False)
+        except BaseException as error:
+            await self._close(connection, *self._others_of(connection))
+            if isinstance(error, psycopg.Error):
+                return None
+            raise
+        connection.seconds = self.seconds
+        return connection
+
+    async def _made(self, end: float) -> TimedAsyncConnection:
+        while True:
+            try:
+                connection = await TimedAsyncConnection.connect(self.url, **self._settings(end))
+            except psycopg.OperationalError as error:
+                pause = self._failed(error, end)
+                if pause is None:
+                    raise
+                await in_loop.sleep(pause)
+                continue
+            try:
+                if words := self._first_words(connection):
+                    await connection.execute(words.encode(), prepare=False)
+            except BaseException:
+                await connection.close()
+                raise
+            return self._ready(connection)
+
+    async def _close(self, *connections: TimedAsyncConnection) -> None:
+        for connection in connections:
+            await connection.close()
+
+    def _settings(self, end: float) -> dict[str, Any]:
+        """Return the settings for a connection that is of use until `end`; raise ConfigError if the URL cannot be read."""
+        check_url(self.url)
+        left = math.ceil(end - time.monotonic())
+        return {
+            "autocommit": True,
+            "client_encoding": ENCODING,
+            "application_name": "fastq client",
+            "connect_timeout": min(CONNECT_TIMEOUT, max(2, left)),  # libpq takes 2 for less
+            "prepare_threshold": 0 if self.prepare else None,
+        }
+
+    def _first_words(self, connection: TimedAsyncConnection) -> str:
+        """Return the first statements of a new connection, or raise an error if the database cannot be used."""
+        if refusal := refused_encoding(connection.info):
+            raise refusal
+        words = [ISO_DATES] if writes_odd_dates(connection.info) else []
+        if self.prepare:  # else others share the session; there the caller alone looks at the time
+            words.append(f"set statement_timeout to {_milliseconds(self.seconds)}")
+        return "; ".join(words)
+
+    def _ready(self, connection: TimedAsyncConnection) -> TimedAsyncConnection:
+        """Take a new connection into use."""
+        moments.read_all(connection)
+        connection.seconds = self.seconds
+        self.reached, self.failure = True, None
+        return connection
+
+    def _failed(self, error: psycopg.Error, end: float) -> float | None:
+        """Note that no connection could be made; return how long to wait for another attempt, None if there is to be none."""
+        self.failure = error
+        return RETRY if self.reached and time.monotonic() + RETRY < end else None
+
+    def _one_resting(self) -> TimedAsyncConnection | None:
+        """Take a connection that rests."""
+        try:
+            return self._resting.pop()
+        except IndexError:
+            return None
+
+    def _doubtful(self, connection: TimedAsyncConnection) -> bool:
+        """Tell whether a connection is to be asked before it is used: it rested for long, or the server has said something."""
+        return time.monotonic() - connection.since > RESTED or _has_something_to_read(connection.fileno())
+
+    def _keep(self, connection: TimedAsyncConnection) -> bool:
+        """Let a connection rest; False if it is to be closed."""
+        if self.closed or connection.info.transaction_status != TransactionStatus.IDLE:
+            return False
+        connection.since = time.monotonic()
+        self._resting.append(connection)
+        return True
+
+    def _others_of(self, connection: TimedAsyncConnection, error: BaseException | None = None) -> list[TimedAsyncConnection]:
+        """Return the connections to close with one on which something has failed: all that rest, if it was lost."""
+        if error is None or connection.broken or isinstance(error, Unanswered):
+            return self._all_resting()
+        return []
+
+    def _all_resting(self) -> list[TimedAsyncConnection]:
+        """Take all connections that rest."""
+        taken: list[TimedAsyncConnection] = []
+        while (connection := self._one_resting()) is not None:
+            taken.append(connection)
+        return taken
+
+    def _exhausted(self) -> DatabaseUnavailable:
+        """Say why there was no connection to be had."""
+        if self.failure is not None:
+            return DatabaseUnavailable(f"no connection within {WAIT:g} s: {first_line(self.failure)}")
+        return DatabaseUnavailable(f"no connection within {WAIT:g} s: all {MAX_SIZE} of this client are in use")
+
+
+def cursor(connection: psycopg.AsyncConnection[Any]) -> psycopg.AsyncCursor[TupleRow]:
+    """Make a cursor that takes $1 and answers with tuples, even if its connection makes others by default."""
+    return psycopg.AsyncRawCursor(connection, row_factory=tuple_row)
+
+
+async def run(connection: psycopg.AsyncConnection[Any], text: str, parameters: tuple[object, ...]) -> list[TupleRow]:
+    """Run a statement and return its rows."""
+    async with cursor(connection) as opened:
+        await opened.execute(text.encode(), parameters or None)  # bytes, for the driver's types want a text to be a literal
+        return await opened.fetchall()
+
+
+async def copy(connection: psycopg.AsyncConnection[Any], statement: bytes, blocks: Iterable[bytes]) -> None:
+    """COPY blocks of rows."""
+    async with cursor(connection) as opened, opened.copy(statement) as sink:
+        for block in blocks:
+            await sink.write(block)
+
+
+def copy_limits(seconds: float) -> bytes:
+    """Return the first statements of a transaction with a COPY: it may last as long as jobs come, as each step is timed here."""
+    return f"set local statement_timeout to 0; set local lock_timeout to {_milliseconds(seconds)}".encode()
+
+
+def _milliseconds(seconds: float) -> int:
+    """Return how long the server may take, so that it ends a statement before the caller gives the connection up."""
+    return max(1, int(seconds * SERVER_FIRST * 1000))
+
+
+def _has_something_to_read(descriptor: int) -> bool:
+    """Tell whether the server has closed an idle connection, or sent something: a microsecond instead of a round trip."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

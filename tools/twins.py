@@ -1,0 +1,190 @@
+"""Make the modules that block from the modules that await, so that nobody keeps the two equal by hand.
+
+    python tools/twins.py            write each module that is out of date
+    python tools/twins.py --check    name each module that is out of date, and exit with 1 if there is one
+
+TWINS lists the modules. The source is the module that awaits; the module made from it is the same text without `async` and
+`await`, with the names that NAMES and IN_NAMES give, and with the words that its entry in TWINS replaces. Comments and docstrings
+come along. ruff then formats the module, sorts its imports, and drops an import that only the source needs.
+
+Invariant: the same source gives the same text, under every version of Python and wherever the program runs.
+
+It deliberately understands no program: where the two sides differ in more than their waiting, each side has a module of its own
+that is written by hand, with the same names in it (fastq/postgres/pool/in_threads.py and in_loop.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+
+
+class Twin(NamedTuple):
+    """A module that awaits, the module to make from it, and the words that differ: each stands in the source exactly once."""
+
+    source: str
+    made: str
+    words: dict[str, str]
+
+
+TWINS = (
+    Twin(
+        "fastq/postgres/pool/pool_async.py",
+        "fastq/postgres/pool/pool.py",
+        {
+            "Lend connections of a client's own to the coroutines of one event loop, and run": (
+                "Lend connections of a client's own to the threads of one process, and run"
+            ),
+            "Runs in the enqueuing event loop.": "Runs in the enqueuing threads.",
+            "The connections of one event loop.": "The connections of one process, which all its threads share.",
+        },
+    ),
+    Twin(
+        "fastq/adapters/drivers_async.py",
+        "fastq/adapters/drivers.py",
+        {"Runs in the caller's event loop,": "Runs in the caller's thread,"},
+    ),
+    Twin(
+        "fastq/enqueue/sessions_async.py",
+        "fastq/enqueue/sessions.py",
+        {
+            "Runs in the enqueuing event loop; a client has one of these for each event loop.": (
+                "Runs in the enqueuing threads; a client has one of these for each process, and all its threads share it."
+            ),
+            "The connections and the wake-ups of one event loop.": "The connections and the wake-ups of one process.",
+        },
+    ),
+    Twin(
+        "fastq/enqueue/client_async.py",
+        "fastq/enqueue/client.py",
+        {
+            """\
+Enqueue jobs from an event loop. `Client` (client.py) does the same in programs with threads, and is made from this file.
+
+One client per program, made anywhere; it connects when it is first used. Each event loop that uses it gets connections of its
+own, and so does a forked child; loops in several threads may share it. With `conn`""": """\
+Enqueue jobs from programs with threads. `AsyncClient` (client_async.py) does the same in an event loop.
+
+One client per program, made anywhere, shared by all threads; it connects when it is first used, and a forked child connects for
+itself. With `conn`""",
+            """\
+It deliberately takes plain iterables, not asynchronous ones: args are at hand or cheap to make, and a COPY awaits the database
+after each block, so the loop goes on.
+""": """\
+It deliberately starts no thread but a timer for the last of several wake-ups.
+""",
+            "`await AsyncClient().enqueue(": "`Client().enqueue(",
+            "# By process and event loop. A forked": "# By process. A forked",
+            "close the connections of this event loop.": "close the connections.",
+        },
+    ),
+)
+
+NAMES = {
+    "aclose": "close",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "asynccontextmanager": "contextmanager",
+    "in_loop": "in_threads",
+}
+"""Names that are other ones in a module that blocks."""
+
+IN_NAMES = r"(?<=\w)_async\b|Async(?=[A-Z])"
+"""Parts of names that a module that blocks leaves out: `client_async`, `AsyncClient`, `TimedAsyncConnection`."""
+
+UNWRAPPED = ("Awaitable",)
+"""Types that stand for their parameter where nobody awaits: `Awaitable[Rows]` is `Rows`."""
+
+FIXES = "I001,F401,SIM117"
+"""Rules of ruff that a module breaks by having lost its waiting: order of imports, unused imports, `with` in `with`."""
+
+
+def without_waiting(text: str) -> str:
+    """Take the keywords `async` and `await` out of a program, and the wrappers of types; leave all else where it stands."""
+    lines = text.splitlines(keepends=True)
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    cuts: list[tuple[tuple[int, int], tuple[int, int]]] = []
+    for number, token in enumerate(tokens):
+        if token.type == tokenize.NAME and token.string in ("async", "await"):
+            cuts.append((token.start, tokens[number + 1].start))
+        elif token.type == tokenize.NAME and token.string in UNWRAPPED and tokens[number + 1].string == "[":
+            end = tokens[_closing(tokens, number + 1)]
+            cuts += [(token.start, tokens[number + 1].end), (end.start, end.end)]
+    for (row, first), (_, last) in sorted(cuts, reverse=True):  # from the back, so that the columns before stay right
+        line = lines[row - 1]
+        lines[row - 1] = line[:first] + line[last:]
+    return "".join(lines)
+
+
+def _closing(tokens: list[tokenize.TokenInfo], opening: int) -> int:
+    """Find the bracket that closes the one at this number."""
+    depth = 0
+    for number in range(opening, len(tokens)):
+        depth += {"[": 1, "]": -1}.get(tokens[number].string, 0)
+        if depth == 0:
+            return number
+    raise ValueError(f"the bracket in line {tokens[opening].start[0]} is never closed")
+
+
+def renamed(text: str) -> str:
+    """Give the names of a module that blocks, in the program and in its prose."""
+    text = re.sub(rf"\b({'|'.join(NAMES)})\b", lambda found: NAMES[found[0]], text)
+    return re.sub(IN_NAMES, "", text)
+
+
+def made_from(text: str, words: dict[str, str]) -> str:
+    """Return a module that awaits as one that blocks, not yet formatted; raise ValueError if one of the words is not there."""
+    for number, word in enumerate(words):
+        if text.count(word) != 1:
+            raise ValueError(f"expected these words exactly once, found them {text.count(word)} times: {word!r}")
+        text = text.replace(word, f"WORDS{number}HERE")  # what comes in their place may name the module that awaits
+    text = renamed(without_waiting(text))
+    for number, word in enumerate(words.values()):
+        text = text.replace(f"WORDS{number}HERE", word)
+    return text
+
+
+def made(twin: Twin) -> str:
+    """Return the text of the module that a twin makes."""
+    try:
+        text = made_from((ROOT / twin.source).read_text(), twin.words)
+    except ValueError as error:
+        raise SystemExit(f"{twin.source}: {error}; change the source, or TWINS in tools/twins.py") from None
+    text = f"# Made by tools/twins.py from {twin.source}: change that file, then run `make twins`.\n{text}"
+    text = _ruff("format", text, twin.made)
+    text = _ruff("check", text, twin.made, "--fix-only", "--unsafe-fixes", "--quiet", "--select", FIXES)
+    return _ruff("format", text, twin.made)
+
+
+def _ruff(command: str, text: str, name: str, *options: str) -> str:
+    run = [sys.executable, "-m", "ruff", command, *options, "--stdin-filename", name, "-"]
+    return subprocess.run(run, input=text, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def main() -> None:
+    """Write each module that is out of date, or name it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a module is out of date")
+    checking = parser.parse_args().check
+    stale = False
+    for twin in TWINS:
+        text, path = made(twin), ROOT / twin.made
+        if path.exists() and path.read_text() == text:
+            continue
+        stale = True
+        print(f"{twin.made}: {'out of date, run `make twins`' if checking else 'written'}")
+        if not checking:
+            path.write_text(text)
+    sys.exit(stale and checking)
+
+
+if __name__ == "__main__":
+    main()
