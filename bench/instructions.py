@@ -19,7 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.adr import measure
-from bench.adr.measure import BATCH, SCHEMA, claims, filled, parts
+from bench.adr.measure import BATCH, SCHEMA, claims, cleared, filled, parts
+from fastq import Kind
+from fastq.adapters import drivers
+from fastq.enqueue import calls
+from fastq.enqueue.calls import Copy
 from fastq.errors import DatabaseUnavailable
 from fastq.postgres import db, embedded
 from fastq.schema.migrate import migrate
@@ -27,6 +31,9 @@ from fastq.work.codec import twin
 from fastq.work.codec.claimed import Claimed
 
 JOBS = 10_000
+SINGLE = 10
+"""A transaction for one job takes as much as that of some ten in one statement: so many times fewer are counted."""
+NOOP: Kind[dict[str, object]] = Kind("noop", dict)
 PATIENCE = 120.0
 """Seconds for the server to start, and for a backend to write its counts: it runs some fifty times slower than usual."""
 
@@ -92,8 +99,26 @@ def completing(name: str, batches: list[Claimed]) -> Callable[[db.Connection], o
     return complete
 
 
+def enqueueing_singly(session: db.Connection) -> None:
+    for number in range(measure.JOBS // SINGLE):
+        call = calls.one({"n": number, "name": "somebody"}, NOOP, {}, BATCH)
+        session.run(call.statement, *call.parameters("fastq", wake=False))
+
+
+def enqueueing_many(session: db.Connection) -> None:
+    for first in range(0, measure.JOBS, BATCH):
+        call = calls.many([{"n": number, "name": "somebody"} for number in range(first, first + BATCH)], NOOP, {}, BATCH)
+        assert call
+        session.run(call.statement, *call.parameters("fastq", wake=False))
+
+
+def copying(session: db.Connection) -> None:
+    rows = Copy(({"n": number, "name": "somebody"} for number in range(measure.JOBS)), NOOP, {}, None)
+    drivers.copy(session.raw, SCHEMA, rows.columns, rows.blocks(BATCH))
+
+
 def main(jobs: int, keep: str = "") -> None:
-    """Print instructions per job: of both ways to claim, and of both ways to complete."""
+    """Print instructions per job: of three ways to enqueue, of both ways to claim, and of both ways to complete."""
     measure.JOBS = jobs
     folder = Path(tempfile.mkdtemp(prefix="fastq-counted-", dir="/tmp"))
     folder.chmod(0o711)  # root's server runs as another user, who must pass
@@ -102,6 +127,13 @@ def main(jobs: int, keep: str = "") -> None:
         migrate(url, SCHEMA)
         [(version,)] = connection.execute("show server_version")
         print(f"Postgres {version}, {jobs:,} jobs, batches of {BATCH:,}: instructions per job")
+        for name, enqueueing, times in (
+            ("job_enqueue", enqueueing_singly, SINGLE),
+            ("job_enqueue_many", enqueueing_many, 1),
+            ("copy", copying, 1),
+        ):
+            cleared(connection)
+            print(f"  {name:24s} {count(url, folder, enqueueing) * times / jobs:9,.0f}", flush=True)
         for claim, claiming, complete in (
             ("job_claim", claims, "job_complete"),
             ("job_claim_part", parts, "job_complete_archive"),

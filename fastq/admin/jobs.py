@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fastq.args.meta import CAUSE
 from fastq.jobs.job import State
 from fastq.postgres import db, sqlstate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from fastq.postgres.db import Connection
@@ -70,7 +71,9 @@ class JobDetail(JobRow):
     """Everything about one job. `args` and `output` are plain values; `args_json` and `output_json` the JSON as it is stored.
 
     `errors` has one object for each failed attempt, the first 10 and the last 15 of them; where others were between these,
-    the object behind the gap says in `left_out` how many.
+    the object behind the gap says in `left_out` how many. `cause` says why a job ended that did not complete: 'failed' (its last
+    attempt failed), 'crashed' (its process died), 'lost' (its process showed no life any more), 'asked' (its cancellation was
+    asked for) or 'worker' (its worker cancelled it).
     """
 
     args_json: str
@@ -80,6 +83,9 @@ class JobDetail(JobRow):
     cancel_requested: bool
     host: str | None  # where it runs
     pid: int | None
+    meta: Mapping[str, Any]  # fastq's own: what its features keep with the job
+
+    cause = CAUSE
 
     @property
     def args(self) -> Any:
@@ -132,8 +138,8 @@ def show_job(connection: Connection, job_id: int) -> JobDetail | None:
 
 def detail_of(row: Sequence[Any]) -> JobDetail:
     """Make a detail of a row of job_show.sql."""
-    args, output, errors, crashes, cancel_requested, host, pid = row[ROW:]
-    values = [*_values(row[:ROW]), args, output, errors or [], crashes, cancel_requested, host, pid]
+    args, output, errors, crashes, cancel_requested, host, pid, meta = row[ROW:]
+    values = [*_values(row[:ROW]), args, output, errors or [], crashes, cancel_requested, host, pid, meta or {}]
     return JobDetail(*values)
 
 

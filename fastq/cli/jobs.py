@@ -171,6 +171,8 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
             ("tags", detail.tags),
             ("args", detail.args_json),
             ("output", detail.output_json),
+            ("cause", detail.cause),
+            ("meta", msgspec.json.encode(detail.meta).decode() if detail.meta else None),
         ]
     )
     for error in detail.errors:

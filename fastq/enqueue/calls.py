@@ -70,7 +70,7 @@ def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_byt
     if not rows:
         return None
     specs = [spec for spec, _ in rows]
-    kinds, queues, priorities, max_attempts, tags, delays, times = zip(*specs, strict=True)
+    kinds, queues, priorities, max_attempts, tags, delays, times, metas = zip(*specs, strict=True)
     values = (
         RECORD.join(kinds),
         RECORD.join(queues),
@@ -80,6 +80,7 @@ def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_byt
         RECORD.join([text or "" for text in tags]),
         RECORD.join(["" if delay is None else repr(delay) for delay in delays]),
         RECORD.join(["" if at is None else at.isoformat() for at in times]),
+        RECORD.join([text or "" for text in metas]) if any(metas) else None,
     )
     return Call("job_enqueue_many", values, set().union(*map(_wakes, set(specs))))
 
@@ -108,7 +109,7 @@ class Copy:
     @property
     def columns(self) -> list[str]:
         """Name the columns in the order of the rows' values."""
-        columns = ["kind", "queue", "priority", "max_attempts", "tags", "args"]
+        columns = ["kind", "queue", "priority", "max_attempts", "tags", "meta", "args"]
         return columns if self._at is None else [*columns, "seq", "state", "scheduled_at"]
 
     def blocks(self, max_bytes: int) -> Iterator[bytes]:
@@ -135,8 +136,9 @@ class Copy:
             raise OptionError("enqueue_copy takes one delay or time for all its jobs, as its own option; this is in an Enqueue")
         self.wakes.add(spec.queue if self._at is None else hints.DUE.word)
         tags = "\\N" if spec.tags is None else "{" + ",".join(map(_array_element, spec.tags.split(UNIT))) + "}"
+        meta = b"\\N" if spec.meta is None else _escaped(spec.meta.encode())
         values = (spec.kind, spec.queue, str(spec.priority), str(spec.max_attempts))
-        return b"\t".join(value.encode() for value in (*values, "")) + _escaped_tags(tags) + b"\t"
+        return b"\t".join(value.encode() for value in (*values, "")) + _escaped_tags(tags) + b"\t" + meta + b"\t"
 
 
 def _array_element(tag: str) -> str:

@@ -13,13 +13,15 @@ Invariants:
 It deliberately has no database and no methods that act: `work` decides about its job by the value that it returns or raises.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from fastq.args.meta import EMPTY
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_DELAY, Tags
 
 A = TypeVar("A")
@@ -98,12 +100,17 @@ class JobBatch(Protocol):
         """Give the job's tags."""
         ...
 
+    def meta(self, row: int, /) -> Mapping[str, Any]:
+        """Give what features keep with the job."""
+        ...
+
 
 class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     """One attempt at a job; the argument of `Worker.work`.
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
-    periodic job), and `cancelled`: true once it is to end. `Job.of(args)` makes one for a test. The other fields are fastq's own.
+    periodic job), `meta` (what features of fastq keep with it), and `cancelled`: true once it is to end. `Job.of(args)` makes
+    one for a test. The other fields are fastq's own.
     """
 
     id: int
@@ -176,6 +183,12 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         return self.batch.tags(self.row)
 
     @property
+    def meta(self) -> Mapping[str, Any]:
+        """Give what features keep with the job (args/meta.py), to read; empty if none keeps anything. It is fastq's own."""
+        kept = self.batch.meta(self.row)
+        return MappingProxyType(kept) if kept else EMPTY
+
+    @property
     def tick(self) -> datetime | None:
         """Give the time for which a periodic job was enqueued, in UTC; None for any other job."""
         tick = next((tag.removeprefix(TICK_TAG) for tag in self.tags if tag.startswith(TICK_TAG)), None)
@@ -213,6 +226,9 @@ class _Alone:
 
     def tags(self, row: int, /) -> tuple[str, ...]:  # noqa: ARG002 - the same
         return self._tags
+
+    def meta(self, row: int, /) -> Mapping[str, Any]:  # noqa: ARG002 - the same
+        return EMPTY
 
 
 class _Verdict(BaseException):

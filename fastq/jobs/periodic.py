@@ -110,7 +110,9 @@ class PeriodicJob(Declaration):
     def hash(self) -> str:
         """Return a short digest of the whole definition."""
         when = (str(self.schedule), self.schedule.tz, self.missed, self.backfill, self.run_on_start)
-        return hashlib.sha256(msgspec.json.encode((*when, *self.spec()[:5])) + self._told).hexdigest()[:16]
+        spec = self.spec()
+        what = (spec.kind, spec.queue, spec.priority, spec.max_attempts, spec.tags, *([spec.meta] if spec.meta else []))
+        return hashlib.sha256(msgspec.json.encode((*when, *what)) + self._told).hexdigest()[:16]
 
     def __repr__(self) -> str:
         """Show name and schedule."""

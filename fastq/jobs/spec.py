@@ -12,6 +12,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
 
+from fastq.args import meta
 from fastq.args.faults import show
 from fastq.args.kinds import Kind
 from fastq.args.options import (
@@ -56,6 +57,7 @@ class JobSpec(NamedTuple):
     tags: str | None
     delay: float | None
     at: datetime | None
+    meta: str | None = None  # JSON, see args/meta.py
 
 
 def check_names(options: Options) -> None:
@@ -80,6 +82,7 @@ def spec_of(kind: Kind[Any], options: Options, own: Options | None = None) -> Jo
         check_max_attempts(max_attempts) if max_attempts is not None else kind.max_attempts or DEFAULT_MAX_ATTEMPTS,
         UNIT.join(kind.tags if tags is None else check_tags(tags)) or None,
         *when(get("delay"), get("at")),
+        meta.encoded(given) if meta.OPTIONS else None,
     )
 
 

@@ -35,9 +35,9 @@ def _define_periodics(connection: Connection, declared: Mapping[str, Any]) -> li
     now = connection.run_one("clock_after", 0.0)[0]
     rows = []
     for name, job in sorted(periodics.items()):
-        kind, queue, priority, max_attempts, tags = job.spec()[:5]
+        spec = job.spec()
         when = (name, str(job.schedule), job.schedule.tz, job.missed, job.backfill, job.hash)
-        what = (kind, job.args.decode(), queue, priority, max_attempts, tags)
+        what = (spec.kind, job.args.decode(), spec.queue, spec.priority, spec.max_attempts, spec.tags, spec.meta)
         rows.append((*when, *what, job.schedule.next_after(now), job.run_on_start))
     columns = [list(column) for column in zip(*rows, strict=True)]
     changed = hints.sending(connection, lambda channel: connection.run("periodic_define", *columns, channel))

@@ -2,6 +2,7 @@
 --       $13 bytes and more, and compressed ones, are counted by the length of their text; once the sum has reached $12 bytes, no
 --       more such jobs are taken. The last column holds the sum, and priority and seq of the first job that was left. The sum is
 --       kept in settings of the transaction, so that small args cost no more than two looks at their header.
+--       The column before it holds the tags of the jobs that have some; where a job has meta, an object with both.
 -- called by: work/cursor/claims: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4
 --            (exclusive), $7 limit, $8-$11 upper end of seq by priority (inclusive): a re-scan ends at each priority's own
 --            frontier, or jobs beyond one of them would be taken before their turn. $12, $13 bytes, $14 ids that are passed over.
@@ -35,7 +36,8 @@ with claimed as (
           end
         limit $7::bigint
     ))
-    returning id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args, tags
+    returning id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args,
+        case when meta is null then to_json(tags) else json_build_object('tags', tags, 'meta', meta) end as beside
 )
 select
     string_agg(int8send(id), ''),
@@ -44,6 +46,6 @@ select
     string_agg(timestamptz_send(created_at), ''),
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
-    (json_object_agg(id, tags) filter (where tags is not null))::text,
+    (json_object_agg(id, beside) filter (where beside is not null))::text,
     concat_ws(' ', '0' || coalesce(current_setting('fastq_claim.bytes', true), ''), current_setting('fastq_claim.left', true))
 from claimed

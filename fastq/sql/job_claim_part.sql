@@ -23,7 +23,8 @@ with claimed as (
           else set_config('fastq_claim.left', '1 ' || least(seq, case when current_setting('fastq_claim.left', true) <> '' then
               split_part(current_setting('fastq_claim.left', true), ' ', 2)::bigint end), true) is null
       end
-    returning id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args, tags
+    returning id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args,
+        case when meta is null then to_json(tags) else json_build_object('tags', tags, 'meta', meta) end as beside
 )
 select
     string_agg(int8send(id), ''),
@@ -32,6 +33,6 @@ select
     string_agg(timestamptz_send(created_at), ''),
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
-    (json_object_agg(id, tags) filter (where tags is not null))::text,
+    (json_object_agg(id, beside) filter (where beside is not null))::text,
     concat_ws(' ', '0' || coalesce(current_setting('fastq_claim.bytes', true), ''), current_setting('fastq_claim.left', true))
 from claimed

@@ -16,7 +16,8 @@ with mine as (
         attempted_at = clock_timestamp()
     from mine
     where job.id = mine.id
-    returning job.id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args, tags
+    returning job.id, seq, (attempt::bigint << 32) | (max_attempts::bigint << 16) | priority as counts, created_at, kind, args,
+        case when meta is null then to_json(tags) else json_build_object('tags', tags, 'meta', meta) end as beside
 )
 select
     string_agg(int8send(id), ''),
@@ -25,5 +26,5 @@ select
     string_agg(timestamptz_send(created_at), ''),
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
-    (json_object_agg(id, tags) filter (where tags is not null))::text
+    (json_object_agg(id, beside) filter (where beside is not null))::text
 from claimed

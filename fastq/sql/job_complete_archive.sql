@@ -5,10 +5,10 @@
 with done as (
     delete from fastq.job
     where id = any ($1::bigint[]) and claim = any ($2::bigint[]) and state = 'running'
-    returning id, created_at, attempted_at, priority, attempt, max_attempts, crashes, queue, kind, args, tags, errors
+    returning id, created_at, attempted_at, priority, attempt, max_attempts, crashes, queue, kind, args, tags, errors, meta
 )
 insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
-    queue, kind, args, tags, errors)
+    queue, kind, args, tags, errors, meta)
 select id, created_at, attempted_at, now(), 'completed', priority, attempt, max_attempts, crashes,
-    queue, kind, args, tags, errors
+    queue, kind, args, tags, errors, meta
 from done

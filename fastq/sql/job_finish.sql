@@ -13,7 +13,7 @@ with given as (
     returning job.*, given.state as final, given.error, given.output
 ), archived as (
     insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
-        queue, kind, args, tags, errors, output)
+        queue, kind, args, tags, errors, meta, output)
     select id, created_at, attempted_at, now(), final, priority, attempt, max_attempts, crashes,
         queue, kind, args, tags,
         case when error is null then errors else
@@ -21,6 +21,8 @@ with given as (
                  else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
                      to_jsonb(coalesce((errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(errors) - 24)) end
             || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end,
+        case when final = 'completed' then meta else coalesce(meta, '{}') || jsonb_build_object('cause',
+            case when final = 'discarded' then 'failed' when cancel_requested then 'asked' else 'worker' end) end,
         output::json
     from done
     returning id

@@ -59,13 +59,14 @@ with lost as (
     returning job.*, judged.blamed, judged.error
 ), archived as (
     insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
-        queue, kind, args, tags, errors)
+        queue, kind, args, tags, errors, meta)
     select id, created_at, attempted_at, now(), (case when cancel_requested then 'cancelled' else 'discarded' end)::fastq.state,
         priority, attempt, max_attempts, crashes + blamed::int, queue, kind, args, tags,
         case when coalesce(jsonb_array_length(errors), 0) < 25 then coalesce(errors, '[]')
              else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',
                  to_jsonb(coalesce((errors #>> '{10,left_out}')::int, 0) + jsonb_array_length(errors) - 24)) end
-        || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at))
+        || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)),
+        coalesce(meta, '{}') || jsonb_build_object('cause', case when cancel_requested then 'asked' else 'crashed' end)
     from ended
     returning id, kind, attempt, state
 ), woken as (

@@ -22,9 +22,9 @@ with mine as (
     returning job.*
 ), archived as (
     insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
-        queue, kind, args, tags, errors)
+        queue, kind, args, tags, errors, meta)
     select id, created_at, attempted_at, now(), 'cancelled', priority, attempt, max_attempts, crashes,
-        queue, kind, args, tags, errors
+        queue, kind, args, tags, errors, coalesce(meta, '{}') || '{"cause": "asked"}'::jsonb
     from cancelled
     returning id
 ), woken as (

@@ -24,10 +24,10 @@ with mine as (
     returning *
 ), revived as (
     -- Below the largest smallint by one: the claim adds one, and must never fail.
-    insert into fastq.job (id, created_at, attempted_at, state, priority, attempt, max_attempts, crashes, queue, kind, args, tags, errors)
+    insert into fastq.job (id, created_at, attempted_at, state, priority, attempt, max_attempts, crashes, queue, kind, args, tags, errors, meta)
     overriding system value
     select id, created_at, attempted_at, 'available', priority, least(attempt, 32766), greatest(max_attempts, least(attempt, 32766) + 1), 0,
-        queue, kind, args, tags, errors
+        queue, kind, args, tags, errors, case when (meta - 'cause'::text) <> '{}'::jsonb then meta - 'cause'::text end
     from taken
     returning id, queue
 ), woken as (

@@ -41,9 +41,9 @@ with given as (
     returning job.*, mine.errors as all_errors
 ), archived as (
     insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
-        queue, kind, args, tags, errors)
+        queue, kind, args, tags, errors, meta)
     select id, created_at, attempted_at, now(), 'cancelled', priority, attempt, max_attempts, crashes,
-        queue, kind, args, tags, all_errors
+        queue, kind, args, tags, all_errors, coalesce(meta, '{}') || '{"cause": "asked"}'::jsonb
     from cancelled
     returning id
 ), woken as (

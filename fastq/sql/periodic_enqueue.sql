@@ -10,7 +10,7 @@ with held as (
     where name = $1::text and holder = $2::text and term = $3::bigint and expires_at > clock_timestamp()
     for key share
 ), schedule as materialized (
-    select periodic.name, periodic.kind, periodic.args, periodic.queue, periodic.priority, periodic.max_attempts, periodic.tags,
+    select periodic.name, periodic.kind, periodic.args, periodic.queue, periodic.priority, periodic.max_attempts, periodic.tags, periodic.meta,
         periodic.next_tick, given.next
     from unnest($4::text[], $5::text[], $6::timestamptz[]) as given (name, hash, next)
     join fastq.periodic on periodic.name = given.name and periodic.hash = given.hash
@@ -26,13 +26,14 @@ with held as (
     on conflict do nothing
     returning name, tick, job_id
 ), enqueued as (
-    insert into fastq.job (id, kind, args, queue, priority, max_attempts, tags)
+    insert into fastq.job (id, kind, args, queue, priority, max_attempts, tags, meta)
     overriding system value
     select ticked.job_id, schedule.kind, schedule.args, schedule.queue, schedule.priority, schedule.max_attempts,
         schedule.tags || array[
             'periodic:' || ticked.name,
             'tick:' || replace(to_char(ticked.tick at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), '.000000Z', 'Z')
-        ]
+        ],
+        schedule.meta
     from ticked join schedule on schedule.name = ticked.name
     order by ticked.job_id
     returning queue

@@ -4,10 +4,10 @@
 -- index: periodic_pkey.
 -- locks: none but the new row; the commit takes the lock of NOTIFY for a moment.
 with enqueued as (
-    insert into fastq.job (kind, args, queue, priority, max_attempts, tags)
+    insert into fastq.job (kind, args, queue, priority, max_attempts, tags, meta)
     select kind, args, queue, priority, max_attempts, tags || array[
         'periodic:' || name, 'tick:' || to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-    ]
+    ], meta
     from fastq.periodic
     where name = $1::text
     returning id, queue

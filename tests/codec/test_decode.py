@@ -243,7 +243,7 @@ def test_jobs_come_in_the_order_of_priority_and_seq(codec):
 def test_kinds_are_told_apart_and_bad_and_unknown_ones_given_back(codec):
     nested = Kind("nested", Nested)
     rows = [("flat", GOOD), ("nested", b'{"n":2,"items":[]}'), ("lost", b"{}"), ("flat", b'{"n":[]}'), ("flat", GOOD)]
-    good, bad, unknown = codec.decode(claimed(rows, tags=b'{"5": ["a"]}'), workers_of(FLAT, nested))
+    good, bad, unknown = codec.decode(claimed(rows, beside=b'{"5": ["a"]}'), workers_of(FLAT, nested))
 
     assert [(job.id, job.kind, type(job.args)) for job in good] == [(1, "flat", Flat), (2, "nested", Nested), (5, "flat", Flat)]
     assert [job.id for job in bad] == [4]

@@ -111,7 +111,14 @@ def test_a_paused_queue_gives_nothing_until_it_is_resumed(connection):
 def test_the_answer_is_one_row_of_blobs_as_documented(connection):
     one = add(connection, kind="nap", args='{ "s": 0.5 }', max_attempts=3, priority=2)[0]
     two = add(
-        connection, kind="mail", args='["a\\u001eb", "ü"]', attempt=32_000, max_attempts=32_767, priority=3, tags=["x", "y"]
+        connection,
+        kind="mail",
+        args='["a\\u001eb", "ü"]',
+        attempt=32_000,
+        max_attempts=32_767,
+        priority=3,
+        tags=["x", "y"],
+        meta='{"a": [1.50]}',
     )[0]
     parameters = [
         struct.pack(">q", claim_number(1, 1)),
@@ -123,7 +130,7 @@ def test_the_answer_is_one_row_of_blobs_as_documented(connection):
         encode_ids([]),
     ]
 
-    _, (ids, seqs, packs, created, kinds, args, tags, large) = connection.run_blobs("job_claim", parameters)
+    _, (ids, seqs, packs, created, kinds, args, beside, large) = connection.run_blobs("job_claim", parameters)
 
     assert struct.unpack(">2q", ids) == (one, two)
     assert struct.unpack(">2q", seqs) == tuple(living(connection, job_id)["seq"] for job_id in (one, two))
@@ -131,7 +138,7 @@ def test_the_answer_is_one_row_of_blobs_as_documented(connection):
     assert struct.unpack(">2q", created) == tuple(microseconds(living(connection, job_id)["created_at"]) for job_id in (one, two))
     assert kinds == b"nap\x1email"
     assert args == b'{ "s": 0.5 },\x1e["a\\u001eb", "\xc3\xbc"]', "args are the very bytes that were enqueued"
-    assert tags == b'{ "%d" : ["x","y"] }' % two
+    assert beside == b'{ "%d" : {"tags" : ["x","y"], "meta" : {"a": [1.50]}} }' % two
     assert large == b"0"
 
 

@@ -52,7 +52,7 @@ PARAMETERS = {
     "once_forget": (*FENCE, "", "", 100, 30.0),
     "periodic_define": (
         *[["report"], ["every 30"], ["UTC"], ["once"], [0], ["0f"], ["report"], ["{}"], ["default"], [1], [25], [None]],
-        *[["2026-01-01"], [False], CHANNEL],
+        *[[None], ["2026-01-01"], [False], CHANNEL],
     ),
     "periodic_enqueue": (*FENCE, ["report"], ["0f"], ["2026-01-02"], ["report"], ["2026-01-01"], CHANNEL),
     "periodic_delete": ("report",),

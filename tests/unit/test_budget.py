@@ -17,9 +17,8 @@ def claimed(*sizes, claim=TOKEN, counted=None):
     args = (b"," + SEPARATOR).join(b"1" * size for size in sizes)
     total = sum(size for size in sizes if size >= 1_000) if counted is None else counted
     counts = (1 << 32 | 25 << 16 | 1).to_bytes(8, "big") * count
-    return Claimed(
-        "default", claim, [numbers, numbers, counts, bytes(8 * count), SEPARATOR.join([b"k"] * count), args, None, b"%d" % total]
-    )
+    kinds = SEPARATOR.join([b"k"] * count)
+    return Claimed("default", claim, [numbers, numbers, counts, bytes(8 * count), kinds, args, None, b"%d" % total])
 
 
 def jobs_of(some):

@@ -122,6 +122,10 @@ class Batch:
         """Say nothing either."""
         return ()
 
+    def meta(self, row: int, /) -> Mapping[str, Any]:  # noqa: ARG002 - the same
+        """Say nothing either."""
+        return {}
+
 
 class Forgotten:
     """The looks of one process, all by its producer's thread."""

@@ -14,18 +14,27 @@ import struct
 import sys
 from array import array
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
+from fastq.args.meta import EMPTY
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SEPARATOR = b"\x1e"
 """Stands between kinds and, after a comma, between args: valid JSON has no raw control character."""
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """What Postgres counts microseconds from in a binary timestamptz."""
+
+
+class Beside(TypedDict):
+    """The rest of a job that has meta; of a job that has tags alone the claim tells the list of these."""
+
+    tags: list[str] | None
+    meta: dict[str, Any]
 
 
 class Claimed:
@@ -36,6 +45,7 @@ class Claimed:
         "_kinds",
         "args",
         "attempts",
+        "beside",
         "claim",
         "counted",
         "full",
@@ -45,14 +55,13 @@ class Claimed:
         "priorities",
         "queue",
         "seqs",
-        "tags_by_id",
     )
 
     def __init__(self, queue: str, claim: int, row: Sequence[bytes | None]) -> None:
         self.queue = queue
         self.claim = claim
         self.full = False  # written by the cursor: it was bounded, and there may be more
-        ids, seqs, counts, created, kinds, args, tags, *large = row or [None] * 8
+        ids, seqs, counts, created, kinds, args, beside, *large = row or [None] * 8
         self.ids = integers(ids)
         self.seqs = integers(seqs)
         shorts = array("h", counts or b"")  # four of them a job: nothing, attempt, max_attempts, priority
@@ -62,7 +71,7 @@ class Claimed:
         self._created = created or b""  # few jobs are asked for it: it stays as it came
         self._kinds = kinds or b""
         self.args = args or b""
-        self.tags_by_id: dict[str, list[str]] = msgspec.json.decode(tags) if tags else {}
+        self.beside: dict[str, list[str] | Beside] = msgspec.json.decode(beside) if beside else {}
         counted, *where = map(int, (large[0] or b"0").split()) if large else (None,)
         self.counted = counted  # bytes of those args that are large, 0: none are; None: the statement did not count
         self.left = (where[0], where[1]) if where else None  # priority and seq of the first job that was left for its args
@@ -108,6 +117,16 @@ class Claimed:
         (microseconds,) = struct.unpack_from(">q", self._created, 8 * row)
         return EPOCH + timedelta(microseconds=microseconds)
 
+    def tags(self, row: int) -> tuple[str, ...]:
+        """Return a job's tags."""
+        kept = self.beside.get(str(self.ids[row]), ())
+        return tuple((kept["tags"] or ()) if isinstance(kept, dict) else kept)
+
+    def meta(self, row: int) -> Mapping[str, Any]:
+        """Return what features keep with a job."""
+        kept = self.beside.get(str(self.ids[row]))
+        return kept["meta"] if isinstance(kept, dict) else EMPTY
+
     def _ordered(self) -> bool:
         seqs = self.seqs.tolist()
         return self.priorities.tobytes() == self.priorities[:1].tobytes() * len(seqs) and sorted(seqs) == seqs
@@ -144,7 +163,11 @@ class KindBatch:
 
     def tags(self, row: int, /) -> tuple[str, ...]:
         """Give the job's tags."""
-        return tuple(self._claimed.tags_by_id.get(str(self._claimed.ids[row]), ()))
+        return self._claimed.tags(row)
+
+    def meta(self, row: int, /) -> Mapping[str, Any]:
+        """Give what features keep with the job."""
+        return self._claimed.meta(row)
 
 
 def integers(blob: bytes | None) -> array[int]:
