@@ -53,12 +53,12 @@ def publish(config: Config) -> None:
             os.environ[variable] = text_of(value)
 
 
-def tell_nursery(target: str, app_dir: str) -> None:
+def tell_fork_server(target: str, app_dir: str) -> None:
     """Leave the app's name in the environment that the fork server inherits: its preload takes no arguments."""
-    os.environ["_FASTQ_NURSERY"] = f"{target}\n{app_dir}"
+    os.environ["_FASTQ_FORK_SERVER"] = f"{target}\n{app_dir}"
 
 
-def nursery_settings() -> tuple[str, str]:
+def fork_server_settings() -> tuple[str, str]:
     """Return the app's name and folder, in the fork server."""
-    target, _, app_dir = os.environ.get("_FASTQ_NURSERY", "").partition("\n")
+    target, _, app_dir = os.environ.get("_FASTQ_FORK_SERVER", "").partition("\n")
     return target, app_dir

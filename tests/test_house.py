@@ -24,7 +24,7 @@ ROOMS = (
     "environment log sql board",
     "postgres",
     "postgres/pool",
-    "schema adapters",
+    "schema adapters service",
     "leases",
     "work/shared admin lead/term",
     "work/codec lead/chores enqueue",
@@ -54,7 +54,7 @@ DOORS = {  # what is imported -> who may
     "psycopg": {"postgres/db", "postgres/urls", "postgres/moments", "postgres/pool/pool", "postgres/pool/pool_async"},
     "fastq._fastq": {"work/codec/core"},
     "signal": {"host/supervisor", "work/seat", "host/preload", "work/shared/forks", "cli/__init__", "cli/dev"},
-    "multiprocess": {"host/children"},
+    "multiprocess": {"host/fork_server"},
 }
 CALLS = {  # an attribute of os -> who may use it
     "environ": {"config", "environment"},

@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING
 from fastq.errors import DatabaseUnavailable
 from fastq.pauses import Pauses
 from fastq.postgres import db
+from fastq.postgres.hints import read
 from fastq.postgres.kept import Rebuilt
+from fastq.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fastq.config import Config
     from fastq.postgres.db import Connection
+    from fastq.postgres.hints import Hint
+
+    Table = Mapping[Hint, Sequence[Callable[[str], None]]]
 
 PATIENCE = 10.0
 """Seconds to wait for a notification before a round trip proves that the connection still lives. While it does not, producers
@@ -29,16 +34,22 @@ PAUSE = 0.5
 """Seconds between attempts to connect; the producers poll meanwhile."""
 
 
-class Listener:
+def table_of(*hears: Mapping[Hint, Callable[[str], None]]) -> Table:
+    """Unite the hints that the parts of a host hear: by hint, the functions to call with the name that follows it."""
+    known = [hint for part in hears for hint in part]
+    return {hint: [part[hint] for part in hears if hint in part] for hint in known}
+
+
+class Listener(Service):
     """The listener's thread.
 
-    In it `on_hint` is called with each payload, and with '' after a (re)connection; and `look` after that, which returns the
-    seconds until it is to be called again if no hint comes before, None for never.
+    In it the functions of `table` are called with the name that follows the hint, and those of MISSED after a (re)connection; and
+    `look` after that, which returns the seconds until it is to be called again if no hint comes before, None for never.
     """
 
-    def __init__(self, config: Config, url: str, on_hint: Callable[[str], None], look: Callable[[], float | None]) -> None:
+    def __init__(self, config: Config, url: str, table: Table, look: Callable[[], float | None]) -> None:
         self._config = config
-        self._on_hint = on_hint
+        self._table = table
         self._look = look
         self._stopping = threading.Event()
         self._session = Rebuilt("listener", lambda: db.session(config, url, "listener"), Pauses(PAUSE, PAUSE))
@@ -49,11 +60,18 @@ class Listener:
         if not self._config.poll_only:
             self._thread.start()
 
-    def stop(self) -> None:
-        """End: the socket is shut, so that waiting ends at once."""
+    @property
+    def ended(self) -> bool:
+        """Tell whether it has ended."""
+        return not self._thread.is_alive()
+
+    def finish(self, by: float) -> float:
+        """End: the socket is shut, so that waiting ends at once. Nothing is lost where it does not."""
+        del by
         self._stopping.set()
         for connection in self.watched():
             connection.cut()
+        return 0.0
 
     def watched(self) -> Iterable[Connection]:
         """Give the connection, for the watchdog."""
@@ -64,17 +82,23 @@ class Listener:
             try:
                 connection = self._session.open()
                 connection.listen(self._config.channel)
-                self._on_hint("")  # whatever came while nobody listened
+                self._hear("")  # any may have come while nobody listened
                 self._receive(connection)
             except (db.Error, DatabaseUnavailable) as error:
                 self._stopping.wait(self._session.failed(db.first_line(error), quiet=self._stopping.is_set()))
         self._session.drop()
+
+    def _hear(self, payload: str) -> None:
+        """Hand a hint on to all that hear it; a payload that is no hint of ours is left alone."""
+        hint, name = read(payload)
+        for hear in self._table.get(hint, ()) if hint else ():
+            hear(name)
 
     def _receive(self, connection: Connection) -> None:
         while not self._stopping.is_set():
             quiet, again = True, self._look()
             for hint in connection.notifications(PATIENCE if again is None else again):
                 quiet = False
-                self._on_hint(hint)
+                self._hear(hint)
             if quiet and again is None and not self._stopping.is_set():
                 connection.execute("select 1")

@@ -1,6 +1,6 @@
-"""Who sits where on a host: start worker processes, bury those that end, give their places to others.
+"""The places of a host: start a worker process in each, and another one where a process has ended or gives its place up.
 
-Done by the supervisor's main thread; `everybody`, `working` and `first` may be asked by any thread of it.
+The supervisor's main thread does this; `everybody`, `working` and `first` may be asked by any thread of it.
 
 A child that dies: its jobs go to the recovery at once (milliseconds, not a time to live), and a new child with a new number
 takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.
@@ -10,7 +10,7 @@ second desk. So does that of a child which stands for singletons and was silent 
 when it comes round. Should the successor recycle too, the first is told to stop, since a place has two desks: so a host never has
 more than twice its processes, and is never without one that claims for longer than a stop takes.
 
-An exit code is believed only with what the child noted on its desk: a job may end its process with any code.
+An exit code is believed only together with the child's note on its desk: a job may end its process with any code.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING
 
 from fastq import board
 from fastq.events import emit
+from fastq.host.children import Child, ChildState
 from fastq.pauses import Pauses
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED
 
 if TYPE_CHECKING:
     from fastq.board import Board
     from fastq.config import Config
-    from fastq.host.children import Child, Nursery
+    from fastq.host.fork_server import ForkServer
     from fastq.host.registrar import Registrar
 
 YOUNG = 10.0
@@ -41,14 +42,14 @@ STOP_MARGIN = 15.0
 """Seconds beyond the jobs' own time that a stopping child gets: cancelling, handing back, writing completions."""
 
 LINGER = 1.0
-"""Seconds that a process that recycles gets to end by itself before the one that leaves before it is told to stop: without other
-jobs it takes milliseconds, and theirs may have hours to go."""
+"""Seconds that the second process of a place which recycles gets to end by itself, before the first one is told to stop: without
+jobs the second takes milliseconds, and the jobs of the first may have hours to go."""
 
 TOLD = 10
 """Ids in the line that tells of a death: a guess at what a person follows up."""
 
 KILLED = -9
-"""The exit code of who was ended by SIGKILL."""
+"""The exit code of a process that was ended by SIGKILL."""
 
 COULD_NOT_START = "a worker process could not start"
 
@@ -57,11 +58,11 @@ class Places:
     """The places of a host and the children in them."""
 
     def __init__(
-        self, config: Config, board: Board, nursery: Nursery, registrar: Registrar, selector: selectors.BaseSelector
+        self, config: Config, board: Board, fork_server: ForkServer, registrar: Registrar, selector: selectors.BaseSelector
     ) -> None:
         self._config = config
         self._board = board
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._registrar = registrar
         self._selector = selector  # the supervisor's: it hears of a death there, with the child as the key's data
         self._count = config.process_count
@@ -72,7 +73,7 @@ class Places:
         self._closed = False
 
     def everybody(self) -> list[Child]:
-        """Return all children: those that work and those that leave. Who changes over is in both."""
+        """Return all children: those that work and those that leave. A child that is being replaced may appear twice."""
         return [*self._children.values(), *self._leaving.values()]
 
     def working(self) -> list[Child]:
@@ -83,10 +84,23 @@ class Places:
         """Return the child that works in the first place, which runs the singletons."""
         return self._children.get(0)
 
-    def close(self) -> None:
-        """Seat nobody any more."""
+    def stop(self) -> None:
+        """Seat nobody any more, and tell all children to stop."""
         self._closed = True
         self._respawn_at.clear()
+        self.order("stop")
+
+    def order(self, word: str) -> None:
+        """Tell all children to `stop`, or to `kill` themselves."""
+        for child in self.everybody():
+            if child.state is not ChildState.STOPPING:
+                child.enter(ChildState.STOPPING)
+            child.order(word)
+
+    def recycle(self, child: Child, now: float) -> None:
+        """Have a child that is silent give its place up when it comes round; its successor is seated at once."""
+        child.silent_since = now
+        child.order("recycle")
 
     @property
     def vacant(self) -> bool:
@@ -101,49 +115,69 @@ class Places:
                 number = self._registrar.take_number()
                 if number is None:
                     return  # the database has not answered yet
-                del self._respawn_at[place]
-                leaving = self._leaving.get(place)
-                desk = place if leaving is None or leaving.desk != place else place + self._count
-                self._board.clear(desk)
-                try:
-                    child = self._nursery.start(number, place, desk)
-                except (OSError, EOFError) as error:
-                    emit("process.not_started", level=logging.WARNING, place=place + 1, error=repr(error))
-                    self._respawn_at[place] = now + FIRST_PAUSE
-                    self._registrar.recover(number, desk, 0, "was not started")
+                if not self._seat(number, place, now):
                     return
-                self._children[place] = child
-                self._registrar.add(child.number, child.pid)
-                self._selector.register(child.sentinel, selectors.EVENT_READ, child)
-                emit("process.started", level=logging.DEBUG, number=number, pid=child.pid, place=place + 1)
 
-    def succeed(self) -> None:
-        """Give the places of children that recycle to others, each once the one before it has gone. Whose number is lost goes."""
+    def _seat(self, number: int, place: int, now: float) -> bool:
+        """Start a process in a place; False if the fork server could not, and another try is due."""
+        del self._respawn_at[place]
+        leaving = self._leaving.get(place)
+        desk = place if leaving is None or leaving.desk != place else place + self._count
+        self._board.clear(desk)
+        try:
+            child = self._fork_server.start(number, place, desk)
+        except (OSError, EOFError) as error:
+            emit("process.not_started", level=logging.WARNING, place=place + 1, error=repr(error))
+            self._respawn_at[place] = now + FIRST_PAUSE
+            self._registrar.recover(number, desk, 0, "was not started")
+            return False
+        self._children[place] = child
+        self._registrar.add(child.number, child.pid)
+        self._selector.register(child.sentinel, selectors.EVENT_READ, child)
+        emit("process.started", level=logging.DEBUG, number=number, pid=child.pid, place=place + 1)
+        return True
+
+    def replace(self) -> None:
+        """Give the places of children that recycle to others, one per place at a time; stop a child whose number is lost."""
         if self._closed:
             return
         now = time.monotonic()
         for child in list(self._children.values()):
-            if child.number in self._registrar.lost and child.kill_at is None:
+            if child.number in self._registrar.lost:
                 self._let_go(child, now)
-            desk = self._board.desk(child.desk)
-            if not desk[board.TICKED] or (desk[board.PROCESS] and child.silent_since is None):
-                continue  # it has not come to its desk yet, or has not left it
+            if not self._gives_place_up(child):
+                continue
             child.left_at = child.left_at or now
             before = self._leaving.get(child.place)
             if before is None:
                 self._leaving[child.place] = child
                 del self._children[child.place]
                 self._respawn_at[child.place] = now
-            elif before.kill_at is None and now - child.left_at > LINGER:
+            elif now - child.left_at > LINGER:
                 self._let_go(before, now)
 
-    def _let_go(self, child: Child, now: float) -> None:
-        """Have a child stop in order, in its time."""
-        child.order("stop")
-        child.kill_at = now + self._config.shutdown_timeout + STOP_MARGIN
+    def _gives_place_up(self, child: Child) -> bool:
+        """Look at a child's desk, and note its state; tell whether its place is another process's from now on."""
+        desk = self._board.desk(child.desk)
+        if not desk[board.TICKED]:
+            return False  # it has not come to its desk yet
+        if child.state is ChildState.STARTING:
+            child.enter(ChildState.WORKING)
+        if desk[board.PROCESS] and child.silent_since is None:
+            return False
+        if child.state is ChildState.WORKING:
+            child.enter(ChildState.RECYCLING)
+        return True
 
-    def bury(self, child: Child) -> str | None:
-        """Handle the end of a child: its jobs first, then its place. Return what went wrong with the whole host, if it did."""
+    def _let_go(self, child: Child, now: float) -> None:
+        """Have a child stop in order, in its time, unless it has been told to."""
+        if child.state is not ChildState.STOPPING:
+            child.enter(ChildState.STOPPING)
+            child.order("stop")
+            child.kill_at = now + self._config.shutdown_timeout + STOP_MARGIN
+
+    def ended(self, child: Child) -> str | None:
+        """Handle the end of a child: its jobs first, then its place. Return why the whole host must stop, if it must."""
         self._selector.unregister(child.sentinel)
         pid, code = child.pid, child.reap()
         leaving = self._leaving.get(child.place) is child
@@ -156,20 +190,24 @@ class Places:
             return COULD_NOT_START
         if self._closed:
             return None if in_order else f"a worker process ended in disorder ({cause})"
-        lived = time.monotonic() - child.started_at
         if not in_order:
-            fields = {
-                "pid": pid,
-                "code": code,
-                "lived": round(lived, 1),
-                "executing": len(executing),
-                "jobs": executing[:TOLD] or None,
-            }
-            emit("process.died", level=logging.WARNING, **fields, hint=_hint(child, desk, code))
+            self._tell_died(child, pid, code, executing)
         if not leaving:  # else a successor sits there, or is about to
-            young = lived < YOUNG and not desk[board.ENDED]  # who has completed a job was killed by it, not by its start
+            young = child.lived() < YOUNG and not desk[board.ENDED]  # a child that completed a job did not die of its start
             self._respawn_at[child.place] = time.monotonic() + self._pause(child.place, code, young=young and not in_order)
         return None
+
+    def _tell_died(self, child: Child, pid: int, code: int, executing: list[int]) -> None:
+        emit(
+            "process.died",
+            level=logging.WARNING,
+            pid=pid,
+            code=code,
+            lived=round(child.lived(), 1),
+            executing=len(executing),
+            jobs=executing[:TOLD] or None,
+            hint=_hint(child, self._board.desk(child.desk), code),
+        )
 
     def _pause(self, place: int, code: int, *, young: bool) -> float:
         """Return how long a place stays empty after an end."""
@@ -182,7 +220,7 @@ class Places:
 
 
 def _hint(child: Child, desk: memoryview, code: int) -> str | None:
-    """Say what an end may have come from."""
+    """Say what may have ended a child."""
     if code == KILLED and not child.killed_because:
         return "out of memory?"
     return "a thread of fastq broke, see above" if code == BROKEN and desk[board.LEFT] else None

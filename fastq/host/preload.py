@@ -16,7 +16,7 @@ from setproctitle import setproctitle, setthreadtitle
 
 import fastq.work.process  # what all children share
 import fastq.work.seat
-from fastq.environment import nursery_settings
+from fastq.environment import fork_server_settings
 from fastq.jobs import app
 from fastq.sql.statements import read_statements
 
@@ -40,7 +40,7 @@ fastq.work.seat.die_with_parent()
 read_statements()
 gc.disable()  # no holes in pages that will be shared
 with suppress(BaseException):
-    target, app_dir = nursery_settings()
+    target, app_dir = fork_server_settings()
     if target:
         app.load(target, Path(app_dir) if app_dir else None)
 ignore_stops()  # again: the app may have set handlers of its own

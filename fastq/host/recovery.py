@@ -31,6 +31,7 @@ from fastq.leases.lease import identity_of
 from fastq.pauses import Pauses
 from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import Rebuilt
+from fastq.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,6 +45,9 @@ SESSION_END_TIMEOUT = 2_000
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
 """Seconds between attempts while the database is away or refuses, doubling: a restarted server is found soon."""
+
+OWED = "the jobs of dead processes are not given back"
+"""What a host that ends now leaves to the leader of another one."""
 
 
 class Dead(NamedTuple):
@@ -63,7 +67,7 @@ class Dead(NamedTuple):
     held_up: bool = False  # a recovery waited for a lock in vain
 
 
-class Recovery:
+class Recovery(Service):
     """The recovery's thread. The supervisor's main thread calls `add`; ours calls `ended` with each number that is done with."""
 
     def __init__(self, config: Config, url: str, board: Board, ended: Callable[[int], None]) -> None:
@@ -112,15 +116,16 @@ class Recovery:
         self._wakeup.set()
         return dead.executing
 
-    def stop(self) -> None:
+    def finish(self, by: float) -> float:
         """End after all recoveries."""
         self._stopping = True
         self._wakeup.set()
+        return max(0.0, by - time.monotonic())
 
     @property
-    def owes(self) -> bool:
-        """Tell whether jobs of dead processes have not been given back yet."""
-        return bool(self._dead)
+    def owes(self) -> str:
+        """Say that jobs of dead processes have not been given back yet."""
+        return OWED if self._dead else ""
 
     @property
     def ended(self) -> bool:

@@ -26,19 +26,21 @@ from typing import TYPE_CHECKING, Any
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.host.neighbours import Neighbours
-from fastq.host.recovery import Recovery
+from fastq.host.recovery import OWED, Recovery
 from fastq.leases.lease import identity
 from fastq.pauses import Pauses
-from fastq.postgres import db
+from fastq.postgres import db, hints
 from fastq.postgres.connecting import Opener
 from fastq.postgres.kept import Rebuilt
+from fastq.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fastq.board import Board
     from fastq.config import Config
     from fastq.postgres.db import Connection
+    from fastq.postgres.hints import Hint
 
 NUMBERS = 64
 """Process numbers that one call takes: the increment of the sequence fastq.process_number."""
@@ -48,7 +50,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
 A try that has used up its time is followed by the next at once."""
 
 
-class Registrar:
+class Registrar(Service):
     """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
 
     def __init__(
@@ -77,13 +79,12 @@ class Registrar:
         self._session = Rebuilt("registrar", opener.open, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
         self._until = 0.0  # monotonic time at which the present try is given up
         self.neighbours = Neighbours(config)
-        self._recovery = Recovery(config, url, board, self._recovered)
+        self.recovery = Recovery(config, url, board, self._recovered)  # a service of its own: started and ended beside this one
         self._thread = threading.Thread(target=self._run, name="fastq registrar", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
-        self._recovery.start()
 
     def take_number(self) -> int | None:
         """Take a number for a new process; None until the database has given some. It is registered before its child starts."""
@@ -103,7 +104,7 @@ class Registrar:
         """Beat no more for a child that has died, and have given back what it held; return the ids that it was executing."""
         with self._lock:
             self._pids.pop(number, None)
-        return self._recovery.add(number, desk, pid, cause)
+        return self.recovery.add(number, desk, pid, cause)
 
     def _recovered(self, number: int) -> None:
         """Note that a dead child's row can go; the recovery's thread does."""
@@ -115,25 +116,29 @@ class Registrar:
         self._hinted = True
         self._wakeup.set()
 
-    def stop(self) -> None:
-        """End after all recoveries."""
+    def finish(self, by: float) -> float:
+        """End after all recoveries: until then it beats."""
         self._stopping = True
-        self._recovery.stop()
         self._wakeup.set()
+        return max(0.0, by - time.monotonic())
 
     @property
-    def owes(self) -> bool:
-        """Tell whether jobs of dead processes have not been given back yet, or their rows are still there."""
-        return self._recovery.owes or bool(self._gone)
+    def owes(self) -> str:
+        """Say that rows of dead processes are still there."""
+        return OWED if self._gone else ""
 
     @property
     def ended(self) -> bool:
-        """Tell whether it has ended; if not, the leader of another host will make the recoveries that are left."""
-        return not self._thread.is_alive() and self._recovery.ended
+        """Tell whether it has ended; if not, the rows run out."""
+        return not self._thread.is_alive()
+
+    def hears(self) -> Mapping[Hint, Callable[[str], None]]:
+        """Name the hint upon which it does not wait for the next beat."""
+        return {hints.CANCEL: lambda _: self.beat_now()}
 
     def watched(self) -> Iterable[Connection]:
-        """Give the connections, for the watchdog."""
-        return [*self._session.watched(), *self._recovery.watched()]
+        """Give the connection, for the watchdog."""
+        return self._session.watched()
 
     def _run(self) -> None:
         while True:
@@ -159,7 +164,7 @@ class Registrar:
     @property
     def _is_done(self) -> bool:
         """Tell whether nobody needs a beat any more: we are to end, and the jobs of all dead children have been given back."""
-        return self._stopping and not self._recovery.owes
+        return self._stopping and not self.recovery.owes
 
     def _look_after(self, connection: Connection) -> None:
         """Beat, then do what is due beside it: in a try of its own, and the beat is the first thing of the next."""
@@ -178,6 +183,7 @@ class Registrar:
         ahead = list(self._numbers)[:1]  # registered, and not needed any more
         self._ask(connection, "process_end", [*ahead, *self._gone], identity())
         self._gone.clear()
+        self._session.drop()
 
     def _begin_try(self) -> None:
         self._until = time.monotonic() + self._config.beat_timeout

@@ -1,8 +1,14 @@
 """Keep the places of a host filled with worker processes; hear signals; nothing else. The parent of everything on a host.
 
-Main thread: one loop over the children's sentinels and a signal pipe; how they are started, buried and replaced is in places.py.
-It never talks to the database, so no outage there can make it deaf; the threads that do are `Registrar` (beat, and a thread for
-the recovery of dead children's jobs), `Listener` and `Maintainer`. It never forks itself (children.py), so it may own them.
+Main thread: one loop over the children's sentinels and a signal pipe; places.py starts and replaces the children, overdue.py
+kills those that do not end. It never talks to the database, so no outage there can make it deaf; the services that do have
+threads of their own: `Registrar` (beat), `Recovery` (jobs of dead children), `Listener`, `Maintainer`. It never forks itself
+(fork_server.py), so it may own threads.
+
+    run                    start the services; then fill places and `_step` until all children have ended after a stop
+    _step                  wait for a signal, an end or the tick, and act on all that is due
+    _begin_to_stop         once: seat nobody any more, tell children and services to stop
+    _finish                when no child is left: end the services and the fork server; return the exit code
 
 Signals: the first SIGTERM or SIGINT stops in order, the second kills within a second. A SIGHUP stops in order too, but is never
 a second one: a closing terminal sends several, its shell and some service managers another. Handlers only write a byte, but a
@@ -21,17 +27,16 @@ import signal
 import threading
 import time
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
 
-from fastq import board
 from fastq.board import Board
-from fastq.environment import tell_nursery
+from fastq.environment import tell_fork_server
 from fastq.events import emit
-from fastq.host.children import Nursery
-from fastq.host.listener import Listener
+from fastq.host.fork_server import ForkServer
+from fastq.host.listener import Listener, table_of
+from fastq.host.overdue import KILL_TIMEOUT, Overdue
 from fastq.host.places import STOP_MARGIN, Places
 from fastq.host.registrar import Registrar
 from fastq.host.waker import Waker
@@ -40,7 +45,6 @@ from fastq.postgres import hints
 from fastq.postgres.kept import cut_overdue
 from fastq.sql.statements import read_statements
 from fastq.work.execute.modes import MODES
-from fastq.work.execute.watchdog import BEYOND_GRACE
 from fastq.work.process import desk_count, ring_size
 from fastq.work.singletons import is_singletons
 
@@ -50,16 +54,10 @@ if TYPE_CHECKING:
 
     from fastq.config import Config
     from fastq.host.children import Child
-    from fastq.postgres.hints import Hint
-
-KILL_TIMEOUT = 0.6
-"""Seconds between asking children to leave at once and SIGKILL; with LAST_WORDS the end comes within a second."""
-
-REAP_TIMEOUT = 0.05
-"""Seconds from SIGKILL to the children until the fork server gets it, which tells of their ends within milliseconds or hangs."""
+    from fastq.service import Service
 
 LAST_WORDS = 0.3
-"""Seconds that the threads that talk to the database get after a second signal."""
+"""Seconds that the services get after a second signal."""
 
 END_TIMEOUT = 5.0
 """Seconds that they get otherwise: to give jobs of dead children back to a database that restarts."""
@@ -67,15 +65,16 @@ END_TIMEOUT = 5.0
 CANCELS = select.PIPE_BUF // 20 - 1
 """Ids in a line to a child, of 19 digits and a space: a pipe takes lines of up to PIPE_BUF bytes whole or not at all."""
 
-OWED = "the jobs of dead processes are not given back"
 KEPT = "the rows of this host and its leases stay until they run out"
-
-GAP = 2.0
-"""Seconds between two looks that say that we were not running, and perhaps nobody else of this host (docker pause): four times
-TICK. A child that could not tick is not stuck; it gets BEYOND_GRACE to do so."""
 
 TICK = 0.5
 """Seconds between looks at what no descriptor tells: overdue children, pauses that have ended."""
+
+VACANT_TICK = 0.02
+"""The same while a place is empty: for a number from the database, or the end of a pause."""
+
+END_TICK = 0.01
+"""The same at the end: short beside what a person notices."""
 
 
 class Supervisor:
@@ -91,56 +90,46 @@ class Supervisor:
         kinds: Sequence[str] | None = None,
     ) -> None:
         read_statements()
+        self._app = app
         self._config = config
         self._board = Board.make(list(config.concurrency.values()), desk_count(config), ring_size(config), len(MODES))
-        tell_nursery(app, str(app_dir or ""))
-        self._nursery = Nursery(config, app, app_dir, url, self._board)
+        tell_fork_server(app, str(app_dir or ""))
+        self._fork_server = ForkServer(config, app, app_dir, url, self._board)
         self._registrar = Registrar(config, url, self._board, self._cancel, declared, kinds)
-        self._maintainer = Maintainer(config, url)
         self._selector = selectors.DefaultSelector()
-        self._places = Places(config, self._board, self._nursery, self._registrar, self._selector)
-        self._waker = Waker(self._board, list(config.concurrency), desk_count(config), self._places)
-        self._hearers: dict[Hint | None, tuple[Callable[[str], object], ...]] = {
-            hints.QUEUE: (self._waker.wake_one,),
-            hints.WAITING: (lambda queue: self._waker.wake_one(queue, board.WAITING_HINTS),),
-            hints.CANCEL: (lambda _: self._registrar.beat_now(),),
-            hints.DUE: (partial(self._maintainer.hint, hints.DUE),),
-            hints.PERIODIC: (partial(self._maintainer.hint, hints.PERIODIC),),
-            hints.LEASE: (partial(self._maintainer.hint, hints.LEASE), self._hint_singleton),
-        }
-        self._listener = Listener(config, url, self._hear, self._waker.look)
+        self._places = Places(config, self._board, self._fork_server, self._registrar, self._selector)
+        self._overdue = Overdue(config, self._board, self._places, self._kill_fork_server)
+        waker = Waker(self._board, list(config.concurrency), desk_count(config), self._places)
+        maintainer = Maintainer(config, url)
+        hears = table_of(waker.hears(), self._registrar.hears(), maintainer.hears(), {hints.LEASE: self._tell_singletons})
+        # The recovery's jobs end before the registrar, which takes away the rows of the dead; the maintainer leads until we stop.
+        self._services: list[Service] = [
+            self._registrar,
+            self._registrar.recovery,
+            Listener(config, url, hears, waker.look),
+            maintainer,
+        ]
         self._failure: str | None = None
         self._stopping = False
         self._signals = 0
         self._heard = 0  # signals that the handler has seen; `_signals` counts those acted on
-        self._broken = ""  # what the last thread died of that did; written by that thread
-        self._looked_at = self._patient_until = time.monotonic()  # for children that hold the interpreter lock
-        self._killed = False  # the children were, at `_kill_at`
-        self._kill_at: float | None = None
-        self._app = app
+        self._broken = ""  # which thread died, and of what error; written by that thread
 
     def run(self) -> int:
         """Supervise until stopped; return 0 after a stop in order, 1 if something had to be killed or could not start."""
-        read, self._signal_pipe = os.pipe()
-        os.set_blocking(self._signal_pipe, False)
-        self._selector.register(read, selectors.EVENT_READ, "signal")
+        self._signal_read, self._signal_write = os.pipe()
+        os.set_blocking(self._signal_write, False)
+        self._selector.register(self._signal_read, selectors.EVENT_READ, None)
         old = {number: signal.signal(number, self._signalled) for number in self._stop_signals()}
-        setproctitle(f"fastq: supervisor {self._app}")  # whoever sees this may send signals
+        setproctitle(f"fastq: supervisor {self._app}")  # whatever program sees this may send signals
         tell, threading.excepthook = threading.excepthook, lambda args: self._thread_broke(args, tell)
         try:
-            # All threads of ours but this one block the signals: one that came to them would not end a wait of this one.
-            unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, old)
-            try:
-                self._registrar.start()
-                self._listener.start()
-                self._maintainer.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+            self._start_services(list(old))
             while self._places.everybody() or not self._stopping:
                 if not self._stopping:
                     self._places.fill()
-                self._wait(read)
-            return self._end(read)
+                self._step(VACANT_TICK if self._places.vacant else TICK)
+            return self._finish()
         finally:
             threading.excepthook = tell
             for number, handler in old.items():
@@ -151,14 +140,24 @@ class Supervisor:
         ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # by nohup, that we live on without the terminal
         return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
 
+    def _start_services(self, signals: list[int]) -> None:
+        """Start all, with the signals blocked in their threads: one that came to them would not end a wait of the main thread."""
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        try:
+            for service in self._services:
+                service.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+
     def _signalled(self, number: int, _: object) -> None:
+        """Handle a signal: only note it, and end a wait for the fork server upon the second."""
         if number == signal.SIGHUP and self._heard:
             return
         self._heard += 1
         with suppress(BlockingIOError):
-            os.write(self._signal_pipe, bytes([number]))
+            os.write(self._signal_write, bytes([number]))
         if self._heard > 1:
-            self._nursery.interrupt()
+            self._fork_server.interrupt()
 
     def _thread_broke(self, args: threading.ExceptHookArgs, tell: Callable[[threading.ExceptHookArgs], object]) -> None:
         """Note that an error has ended a thread of ours; the main thread hears of it by a byte that is no signal."""
@@ -166,153 +165,74 @@ class Supervisor:
         if args.thread is not None and args.thread.name.startswith("fastq"):
             self._broken = f"the thread '{args.thread.name}' ended by an error: {args.exc_type.__name__}"
             with suppress(BlockingIOError):
-                os.write(self._signal_pipe, b"\0")
+                os.write(self._signal_write, b"\0")
 
-    def _wait(self, signal_read: int, timeout: float | None = None) -> None:
-        """Wait for a signal, a death or the tick, and act."""
-        if timeout is None:
-            timeout = 0.02 if self._places.vacant else TICK
-            if self._kill_at is not None:
-                timeout = max(0.0, min(timeout, self._kill_at - time.monotonic()))
-        for key, _ in self._selector.select(timeout):
-            if key.data == "signal":
-                for number in os.read(signal_read, 64):
-                    self._stop() if number else self._fail(self._broken)
+    def _step(self, longest: float) -> None:
+        """Wait for a signal or the end of a child, so long at most, and act on it and on all that is due."""
+        for key, _ in self._selector.select(self._overdue.wait(longest)):
+            if key.data is None:
+                self._read_signals()
             else:
-                self._bury(key.data)
-        now = time.monotonic()
-        if now - self._looked_at > GAP:
-            self._patient_until = now + BEYOND_GRACE
-        self._looked_at = now
+                self._child_ended(key.data)
         if (rival := self._registrar.neighbours.rival) is not None and not self._stopping:
             self._fail(f"{rival}; the other one was there first")
-        self._kill_overdue(now)
-        self._cut_overdue(now)
+        self._overdue.look(stopping=self._stopping)
+        for service in self._services:
+            service.tick()
+            cut_overdue(service.watched(), time.monotonic())
         for child in self._places.everybody():
             child.remind()
-        self._places.succeed()
+        self._places.replace()
 
-    def _kill_overdue(self, now: float) -> None:
-        """Kill who has not ended in time, and who cannot because something of it holds the interpreter lock."""
-        if self._kill_at is not None and now >= self._kill_at:
-            for child in self._places.everybody():
-                self._kill(child, "did not stop in time")
-            if self._killed:
-                self._kill_nursery()
-            self._killed, self._kill_at = True, now + REAP_TIMEOUT
-        spare = int((self._config.timeout_grace + BEYOND_GRACE) * 1e9)
-        for child in self._places.everybody():
-            if now > self._patient_until and self._board.overdue(child.desk, int(now * 1e9), spare):
-                self._kill(child, "a job held the interpreter lock beyond its timeout")
-            elif child.kill_at is not None and now >= child.kill_at:
-                self._kill(child, "did not stop in time")
-                child.kill_at = now + KILL_TIMEOUT
+    def _read_signals(self) -> None:
+        """Act on what came through the signal pipe: signals, and the news that a thread has broken."""
+        for number in os.read(self._signal_read, 64):
+            if number == 0:
+                self._fail(self._broken)
+                continue
+            self._signals += 1
+            if self._signals == 1:
+                self._begin_to_stop()
+            else:
+                emit("supervisor.kills", level=logging.WARNING)
+                self._places.order("kill")
+                self._overdue.kill_all(KILL_TIMEOUT)
 
-        if now > self._patient_until and not self._stopping:
-            self._replace_silent(now)
-
-    def _replace_silent(self, now: float) -> None:
-        """See to it that a process of this host stands for the singletons: one that cannot even tick has lost their leases.
-
-        It may be a singleton that holds the interpreter lock, or a job that may, or somebody has stopped it. Without a job
-        nothing is lost by killing it, and a function whose lease is over must not go on. Jobs keep the time that they have.
-        """
-        config = self._config
-        limit = int((config.lease_ttl + config.timeout_grace + BEYOND_GRACE) * 1e9)
-        for child in self._places.working():
-            if self._board.silent(child.desk, int(now * 1e9), limit):
-                if not self._board.executing_at(child.desk):
-                    self._kill(child, "it gave no sign for longer than the leases of its singletons last")
-                elif child.silent_since is None:
-                    emit("process.silent", level=logging.WARNING, pid=child.pid, after=round(limit / 1e9, 1))
-                    child.silent_since = now
-                    child.order("recycle")
-
-    def _kill(self, child: Child, reason: str) -> None:
-        emit("process.killed", level=logging.WARNING, pid=child.pid, reason=reason)
-        child.kill(reason)
-
-    def _kill_nursery(self) -> None:
-        if not self._nursery.ended() and (pid := self._nursery.pid) is not None:
-            os.kill(pid, signal.SIGKILL)
-
-    def _cut_overdue(self, now: float) -> None:
-        """Free a thread of ours from a statement that Postgres, or the network, does not answer."""
-        for part in (self._registrar, self._listener, self._maintainer):
-            cut_overdue(part.watched(), now)
-
-    def _bury(self, child: Child) -> None:
-        if failure := self._places.bury(child):
+    def _child_ended(self, child: Child) -> None:
+        if failure := self._places.ended(child):
             self._fail("killed by a second signal" if self._signals > 1 else failure)
 
     def _fail(self, reason: str) -> None:
         """Note why the exit code will be 1, and stop in order."""
         self._failure = self._failure or reason
-        self._stop_in_order()
+        self._begin_to_stop()
 
-    def _stop(self) -> None:
-        """React to a signal: stop in order the first time, kill the second."""
-        self._signals += 1
-        if self._signals == 1:
-            self._stop_in_order()
-        else:
-            emit("supervisor.kills", level=logging.WARNING)
-            self._stop_children("kill")
-            self._kill_at = time.monotonic() + KILL_TIMEOUT
-
-    def _stop_in_order(self) -> None:
-        """Seat nobody any more and tell all children to stop, once."""
+    def _begin_to_stop(self) -> None:
+        """Seat nobody any more and tell children and services to stop, once."""
         if self._stopping:
             return
         self._stopping = True
         executing, timeout = self._board.executing(), self._config.shutdown_timeout
         hint = "a second signal (Ctrl-C) ends them at once" if executing else None
         emit("supervisor.stops", executing=executing, timeout=timeout, reason=self._failure, hint=hint)
-        self._places.close()
-        self._stop_children("stop")
-        self._kill_at = time.monotonic() + self._config.shutdown_timeout + STOP_MARGIN
-        self._maintainer.stop()
+        self._places.stop()
+        self._overdue.kill_all(timeout + STOP_MARGIN)
+        for service in reversed(self._services):
+            service.stop()
 
-    def _stop_children(self, word: str) -> None:
-        for child in self._places.everybody():
-            child.order(word)
-
-    def _hear(self, payload: str) -> None:
-        """Hand a hint on to all that hear it; an empty one says that any may have been missed. By the listener's thread."""
-        if not payload:
-            self._waker.wake_all()
-            self._maintainer.hint(None)
-            return
-        hint, name = hints.read(payload)
-        for hear in self._hearers.get(hint, ()):
-            hear(name)
-
-    def _hint_singleton(self, lease: str) -> None:
-        """Hand a lease on to the first process, which runs the singletons."""
-        if is_singletons(lease) and (first := self._places.first()):
-            first.hint(f"lease {lease}")
-
-    def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
-        """Tell children which of their jobs were cancelled, after each beat while they execute; the registrar's thread does."""
-        for child in self._places.everybody():
-            ids = ids_by_number.get(child.number, [])
-            for at in range(0, len(ids), CANCELS):
-                child.tell(f"cancel {' '.join(map(str, ids[at : at + CANCELS]))}")
-
-    def _end(self, signal_read: int) -> int:
-        """End the threads; they are daemons, so what does not end in time, because the database is away, is left."""
-        self._maintainer.stop()
-        self._listener.stop()
-        self._registrar.stop()
-        self._nursery.dismiss()
+    def _finish(self) -> int:
+        """End the services and the fork server. The threads are daemons: one that waits for a database that is away is left."""
+        awaited = [service for service in reversed(self._services) if service.finish(time.monotonic() + END_TIMEOUT)]
+        self._fork_server.dismiss()
         began, signals = time.monotonic(), self._signals
-        while not (threads_ended := self._registrar.ended and self._maintainer.ended) or not self._nursery.ended():
+        while (late := [service for service in awaited if not service.ended]) or not self._fork_server.ended():
             if time.monotonic() - began > (LAST_WORDS if self._signals > 1 else END_TIMEOUT):
-                if not threads_ended:
-                    self._failure = self._failure or f"the database did not answer: {OWED if self._registrar.owes else KEPT}"
-                self._kill_nursery()
+                if late:
+                    owed = next((service.owes for service in self._services if service.owes), KEPT)
+                    self._failure = self._failure or f"the database did not answer: {owed}"
+                self._kill_fork_server()
                 break
-            self._wait(signal_read, 0.01)
+            self._step(END_TICK)
             if self._signals != signals:
                 began, signals = time.monotonic(), self._signals
         if self._failure:
@@ -320,3 +240,19 @@ class Supervisor:
         else:
             emit("supervisor.stopped")
         return 1 if self._failure else 0
+
+    def _kill_fork_server(self) -> None:
+        if not self._fork_server.ended() and (pid := self._fork_server.pid) is not None:
+            os.kill(pid, signal.SIGKILL)
+
+    def _tell_singletons(self, lease: str) -> None:
+        """Tell the process that stands for singletons of a hint at one of their leases. The listener's thread calls this."""
+        if is_singletons(lease) and (first := self._places.first()):
+            first.hint(f"lease {lease}")
+
+    def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
+        """Tell children which of their jobs were cancelled, after each beat while they execute. By the registrar's thread."""
+        for child in self._places.everybody():
+            ids = ids_by_number.get(child.number, [])
+            for at in range(0, len(ids), CANCELS):
+                child.tell(f"cancel {' '.join(map(str, ids[at : at + CANCELS]))}")

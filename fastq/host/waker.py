@@ -16,13 +16,15 @@ import time
 from typing import TYPE_CHECKING
 
 from fastq import board
+from fastq.postgres import hints
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fastq.board import Board
     from fastq.host.children import Child
     from fastq.host.places import Places
+    from fastq.postgres.hints import Hint
 
 SECOND_LOOK = 0.003
 """Seconds from a hint until all are woken if it has come to nothing. A look takes 0.5 to 1.5 ms, most of it the disk's; a burst
@@ -44,6 +46,14 @@ class Waker:
         self._concurrency = board_.concurrency
         self._asked: dict[int, tuple[float, int]] = {}  # by queue: when to look whether one was enough, and for which of WAKES
 
+    def hears(self) -> Mapping[Hint, Callable[[str], None]]:
+        """Name the hints upon which producers look at the database."""
+        return {
+            hints.MISSED: lambda _: self.wake_all(),
+            hints.QUEUE: self.wake_one,
+            hints.WAITING: lambda queue: self.wake_one(queue, board.WAITING_HINTS),
+        }
+
     def wake_all(self) -> None:
         """Make all producers look at all queues: nobody knows what was missed."""
         for words in self._cursors:
@@ -51,16 +61,17 @@ class Waker:
             words[board.WAITING_HINTS] += 1
         self._everybody()
 
-    def wake_one(self, name: str, hints: int = board.WAKES) -> None:
+    def wake_one(self, name: str, word: int = board.WAKES) -> None:
         """Make a producer look at a queue; all of them where none is known to have room. A queue of others is theirs.
 
-        `hints` says for what: for what is available, or WAITING_HINTS, for what waits for a worker.
+        `word` of the cursor says for which jobs: WAKES, for those that are available, or WAITING_HINTS, for those that wait for a
+        worker of their kind.
         """
         queue = self._queues.get(name)
         if queue is None:
             return
         words = self._cursors[queue]
-        words[hints] += 1
+        words[word] += 1
         children = self._places.working()
         room = [self._room(child, queue) for child in children]
         most = max(room, default=0)

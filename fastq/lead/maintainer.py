@@ -15,6 +15,7 @@ keeps them in sight until their threads have ended). It deliberately does nothin
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from fastq.lead.chores.admit import Admit
@@ -32,9 +33,10 @@ from fastq.lead.term.domains import DEFAULT, DomainQueues, Domains
 from fastq.lead.term.term import Term
 from fastq.leases.elector import Candidacy, Elector
 from fastq.postgres import hints
+from fastq.service import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fastq.config import Config
     from fastq.lead.term.chore import Chore
@@ -55,8 +57,8 @@ def leader_of(domain: str) -> str:
     return f"leader:{domain}"
 
 
-class Maintainer:
-    """The leases of this supervisor and their terms. `hint` is called by the listener's thread."""
+class Maintainer(Service):
+    """The leases of this supervisor and their terms. The listener's thread calls what `hears` names."""
 
     def __init__(self, config: Config, url: str) -> None:
         self._config = config
@@ -77,17 +79,27 @@ class Maintainer:
         if self._config.lead:
             self._elector.start()
 
-    def hint(self, hint: Hint | None, name: str = "") -> None:
-        """Take in a hint that concerns leaders; None says that any may have been missed."""
-        if hint is hints.LEASE:
-            self._elector.hint(name)
-        for chore in [chore for known, chore in WOKEN.items() if hint in (None, known)]:
+    def hears(self) -> Mapping[Hint, Callable[[str], None]]:
+        """Name the hints that concern leaders."""
+        return {
+            hints.LEASE: self._elector.hint,
+            hints.MISSED: lambda _: self._wake(WOKEN.values()),
+            **{hint: functools.partial(self._wake, [chore]) for hint, chore in WOKEN.items()},
+        }
+
+    def _wake(self, chores: Iterable[str], _: str = "") -> None:
+        for chore in chores:
             for term in self._terms:
                 term.wake(chore)
 
-    def stop(self) -> None:
-        """End the terms and release the leases."""
+    def stop(self) -> float:
+        """End the terms and release the leases; nothing waits for that before the children have ended."""
         self._elector.stop()
+        return 0.0
+
+    def finish(self, by: float) -> float:
+        """End the same way, if that has not been begun."""
+        return self._elector.finish(by)
 
     @property
     def ended(self) -> bool:

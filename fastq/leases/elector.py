@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from fastq.errors import DatabaseUnavailable
@@ -30,6 +31,7 @@ from fastq.pauses import Pauses, spread
 from fastq.postgres import db
 from fastq.postgres.connecting import Opener
 from fastq.postgres.kept import Rebuilt
+from fastq.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,7 +93,7 @@ class Candidacy:
         self.watch = Watch()
 
 
-class Elector:
+class Elector(Service):
     """The elector's thread. `hint`, `resign` and `stop` may be called by any thread."""
 
     def __init__(self, config: Config, url: str, candidacies: Sequence[Candidacy], role: str = "elector") -> None:
@@ -124,10 +126,16 @@ class Elector:
             self._unwanted[fence] = why
         self._wakeup.set()
 
-    def stop(self) -> None:
+    def stop(self) -> float:
         """End the terms, release the leases and end."""
         self._stopping = True
         self._wakeup.set()
+        return 0.0
+
+    def finish(self, by: float) -> float:
+        """End the same way; the process waits for that, since a lease that is not released keeps others waiting."""
+        self.stop()
+        return max(0.0, by - time.monotonic())
 
     @property
     def ended(self) -> bool:

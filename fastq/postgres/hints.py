@@ -53,6 +53,10 @@ LEASE = Hint("@lease", "lease", "this lease was released, or its holder was aske
 HINTS = {hint.word: hint for hint in (QUEUE, DUE, WAITING, CANCEL, PERIODIC, LEASE)}
 """All hints by their word."""
 
+MISSED = Hint(
+    "", "", "no hint, but any may have been missed: the listener was without a connection; an empty payload says so, too"
+)
+
 REST = 5.0
 """Seconds without hints after one was refused: how often Postgres itself warns that the queue fills. A statement more in that
 time is lost among thousands, and when there is room again no hint is missing for longer."""
@@ -74,7 +78,7 @@ _lock = Lock()  # guards it: any thread may meet the full queue
 def read(payload: str) -> tuple[Hint | None, str]:
     """Take a payload apart into the hint and the name; None if it is no hint of ours, since anybody may notify."""
     if not payload.startswith("@"):
-        return QUEUE, payload
+        return (QUEUE if payload else MISSED), payload
     word, blank, name = payload.partition(" ")
     hint = HINTS.get(word)
     return (hint, name) if hint and bool(blank) == bool(hint.names) else (None, "")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +22,6 @@ from fastq.host.listener import Listener
 from fastq.lead.maintainer import WOKEN, domain_chores, schema_chores
 from fastq.lead.term.term import Term
 from fastq.leases.elector import Candidacy, Elector
-from fastq.postgres import hints
 from tests.chaos import run as chaos
 from tests.chaos.processes import ROOT
 from tests.chaos.result import Result
@@ -139,19 +139,19 @@ def lead(name: str) -> None:
 
         return Candidacy(f"{lease}:{name}", begin, end)
 
-    def hint(text: str) -> None:
-        if chore := WOKEN.get(hints.read(text)[0]):
-            for term in terms:
-                term.wake(chore)
+    def wake(chore: str, _: str) -> None:
+        for term in terms:
+            term.wake(chore)
 
     elector = Elector(config, config.database_url, [candidacy("leader", domain_chores), candidacy("schema", schema_chores)])
-    listener = Listener(config, config.database_url, hint, lambda: None)
+    hears = {hint: [partial(wake, chore)] for hint, chore in WOKEN.items()}
+    listener = Listener(config, config.database_url, hears, lambda: None)
     asked = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: asked.set())
     elector.start()
     listener.start()
     asked.wait()
-    listener.stop()
+    listener.finish(0.0)
     elector.stop()
     wait_for(lambda: elector.ended and all(term.ended for term in terms), 10, "the end of the terms")
 

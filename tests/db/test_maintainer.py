@@ -81,7 +81,7 @@ def test_a_named_leader_promotes_and_rescues_in_its_own_queues_only(connection, 
     wait_for(lambda: states(connection, own) == ["available"] * 3, 10, "its own jobs")
     late = add(connection, 1, queue="invoices")  # what is done after them shows that there was time for the others
     connection.execute("update fastq.job set state = 'scheduled', seq = null, scheduled_at = now() where id = any ($1)", late)
-    maintainer.hint(hints.DUE)
+    maintainer.hears()[hints.DUE]("")
     wait_for(lambda: states(connection, late) == ["available"], 10, "a later one")
 
     assert states(connection, others) == ["running", "running", "scheduled"]
@@ -112,7 +112,7 @@ def test_the_end_of_one_term_ends_no_other(connection, maintain):
     by_name = {term.fence.name: term for term in maintainer._terms}
 
     assert leaders.resign(connection, "leader:default")
-    maintainer.hint(hints.LEASE, "leader:default")
+    maintainer.hears()[hints.LEASE]("leader:default")
 
     wait_for(lambda: by_name["leader:default"].ended, 10, "the end of the term that was asked for")
     wait_for(lambda: holds(connection, "leader:default"), 10, "its next term")

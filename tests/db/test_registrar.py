@@ -25,10 +25,21 @@ def registrar(database, board):
     """Give one at work."""
     config = configured(process_ttl=3.0, beat_interval=1.0)
     made = Registrar(config, database, board, lambda _: None)
-    made.start()
+    start(made)
     yield made
-    made.stop()
-    wait_for(lambda: made.ended, what="its end")
+    stop(made)
+
+
+def start(registrar):
+    """Start it with the recovery beside it, as the supervisor does."""
+    registrar.start()
+    registrar.recovery.start()
+
+
+def stop(registrar, seconds=10.0, what="its end"):
+    registrar.recovery.finish(0.0)
+    registrar.finish(0.0)
+    wait_for(lambda: registrar.ended and registrar.recovery.ended, seconds, what)
 
 
 def numbers(registrar, count):
@@ -142,11 +153,10 @@ def test_what_the_database_refuses_again_and_again_is_told_once(proxy, board, co
     connection.execute("alter sequence fastq.process_number rename to elsewhere")
     registrar = Registrar(configured(process_ttl=3.0, beat_interval=1.0), proxy.url, board, lambda _: None)
 
-    registrar.start()
+    start(registrar)
     wait_for(lambda: proxy.accepted > 2, what="the third try")
-    registrar.stop()
 
-    wait_for(lambda: registrar.ended, 2.0, "its end: it has nothing to undo")
+    stop(registrar, 2.0, "its end: it has nothing to undo")
     assert [event.name for event in events] == ["registrar.waits"]
 
 
@@ -170,7 +180,7 @@ def test_connections_that_fall_silent_make_no_host_look_dead(database, board, co
     board.lane(0, 0, 0).slots[3] = 7  # a job executes: what is to be cancelled is asked for
     with Proxy(database, {statement: db.statement(statement)}) as wire:
         registrar = Registrar(config, wire.url, board, lambda _: None)
-        registrar.start()
+        start(registrar)
         alive, dead = numbers(registrar, 2)
         registrar.add(alive, 13)
         beats(connection, alive, 1)
@@ -184,17 +194,15 @@ def test_connections_that_fall_silent_make_no_host_look_dead(database, board, co
 
         assert left > timedelta(0)
         wire.restore()
-        for silent in registrar.watched():
+        for silent in [*registrar.watched(), *registrar.recovery.watched()]:
             silent.cut()  # as the supervisor does with what is overdue
-        registrar.stop()
-        wait_for(lambda: registrar.ended, what="its end")
+        stop(registrar)
 
 
 def test_a_session_that_comes_late_serves_the_next_try(database, board, connection):
     with Proxy(database) as wire:
         wire.late = 0.3  # of each answer: a session takes two, and a try may take 0.5 s
         registrar = Registrar(configured(process_ttl=2.2, beat_interval=0.7), wire.url, board, lambda _: None)
-        registrar.start()
+        start(registrar)
         wait_for(registrar.take_number, what="a number")
-        registrar.stop()
-        wait_for(lambda: registrar.ended, what="its end")
+        stop(registrar)

@@ -187,7 +187,7 @@ class Supervisor:
         return [pid for pid in descendants(self.pid) if title(pid).startswith("fastq: worker") and "starting" not in title(pid)]
 
     @property
-    def nursery(self):
+    def fork_server(self):
         """Return the pid of the fork server."""
         (pid,) = [pid for pid in descendants(self.pid) if title(pid) == "fastq: fork server"]
         return pid

@@ -11,7 +11,7 @@ import pytest
 
 from fastq import Config
 from fastq.board import Board
-from fastq.host.children import Nursery
+from fastq.host.fork_server import ForkServer
 from tests.helpers import descriptors_left, process_exists, wait_for
 from tests.process.conftest import title
 
@@ -34,22 +34,22 @@ def test_a_worker_process_shares_no_socket_with_any_other_process(supervise):
 
     assert len(sockets(supervisor.pid)) >= 4  # registrar, listener, elector, maintainer
     assert sockets(first)  # its own
-    for one, other in [(first, second), (first, supervisor.pid), (second, supervisor.pid), (first, supervisor.nursery)]:
+    for one, other in [(first, second), (first, supervisor.pid), (second, supervisor.pid), (first, supervisor.fork_server)]:
         assert sockets(one) & sockets(other) == set()
 
 
 def test_the_fork_server_has_one_thread_and_no_session(supervise):
     supervisor = supervise(procs=2)
-    nursery = supervisor.nursery
+    fork_server = supervisor.fork_server
 
-    assert len(list(Path(f"/proc/{nursery}/task").iterdir())) == 1
-    assert len(sockets(nursery)) == 1  # on which it is asked for children
+    assert len(list(Path(f"/proc/{fork_server}/task").iterdir())) == 1
+    assert len(sockets(fork_server)) == 1  # on which it is asked for children
     for worker in supervisor.workers:
-        assert Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1] == str(nursery)
+        assert Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1] == str(fork_server)
 
 
 def test_the_fork_servers_threads_can_be_counted_by_splitting_its_state_at_blanks(supervise):
-    state = Path(f"/proc/{supervise().nursery}/stat").read_text()
+    state = Path(f"/proc/{supervise().fork_server}/stat").read_text()
 
     assert state.split()[19] == "1", "Python reads it so before a fork, and warns of threads that are not there"
 
@@ -58,7 +58,7 @@ def test_a_worker_process_dies_with_the_fork_server_and_another_takes_its_place(
     supervisor = supervise()
     (worker,) = supervisor.workers
 
-    os.kill(supervisor.nursery, signal.SIGKILL)
+    os.kill(supervisor.fork_server, signal.SIGKILL)
 
     wait_for(lambda: not process_exists(worker), 1.0, "the worker process to die with its parent")
     assert supervisor.wait_until_ready() != [worker]
@@ -98,11 +98,11 @@ def test_each_process_draws_its_own_random_numbers(supervise, jobs):
 
 @pytest.mark.parametrize("count", [1, 2, 3])  # of the four that two pipes take
 def test_a_start_for_which_there_are_too_few_descriptors_keeps_none(count):
-    nursery = Nursery(Config(), "app:registry", None, "postgresql://", Board.make([1], 1, 1))
+    fork_server = ForkServer(Config(), "app:registry", None, "postgresql://", Board.make([1], 1, 1))
     before = {fd.name for fd in Path("/proc/self/fd").iterdir()}
 
     with descriptors_left(count), pytest.raises(OSError, match="Too many open files"):
-        nursery.start(1, 0, 0)
+        fork_server.start(1, 0, 0)
 
     assert {fd.name for fd in Path("/proc/self/fd").iterdir()} == before
 

@@ -125,7 +125,7 @@ def test_a_poison_job_beside_others_is_found_out_and_they_complete(supervise, jo
 
 def test_the_death_of_the_fork_server_restarts_everything(supervise, jobs):
     supervisor = supervise(procs=2)
-    old = [supervisor.nursery, *supervisor.workers]
+    old = [supervisor.fork_server, *supervisor.workers]
     ids = jobs.add_all("patient", [{"seconds": 30, "later": 0.1}] * 8)
     jobs.wait_until_told("start", times=8)
 
@@ -133,7 +133,7 @@ def test_the_death_of_the_fork_server_restarts_everything(supervise, jobs):
     wait_until_gone(old, 2)
     workers = supervisor.wait_until_ready()
 
-    assert not set(old) & {supervisor.nursery, *workers}
+    assert not set(old) & {supervisor.fork_server, *workers}
     jobs.wait_until_none_is_left()
     assert {jobs.fate(id_).state for id_ in ids} == {"completed"}
     assert {jobs.fate(id_).attempt for id_ in ids} == {2}

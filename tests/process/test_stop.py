@@ -150,7 +150,7 @@ def test_a_second_signal_does_not_wait_for_a_fork_server_that_hangs(supervise, j
     supervisor = supervise()
     id_ = jobs.add("nap", seconds=30)
     jobs.wait_until_told("start", id_)
-    freeze(supervisor.nursery)
+    freeze(supervisor.fork_server)
     supervisor.send(signal.SIGINT)
 
     code, took = supervisor.stop()

@@ -1,0 +1,61 @@
+"""A part of a process that works in threads of its own: how the process starts it, looks after it, and takes it down.
+
+A worker process, and the supervisor of a host, keep their parts in a list, in which each part stands behind those that it hands
+something to. They start the list from the front and take it down from the back, in two steps:
+
+    stop     begin nothing new. Jobs, or children, then end in their own time
+    finish   end. The jobs, or the children, have ended, or their time is over
+
+The main thread of the process makes a service, starts it once, and calls all its methods, which return soon. `working`, `ended`
+and `watched` may be asked at any time; `stop` and `finish` may come at any time too, before the start and more than once.
+
+A service that has finished is not started again. It deliberately says nothing of its job: what it is given and gives is between
+the parts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fastq.postgres.db import Connection
+
+
+class Service:
+    """One part. Each method does nothing here, so that a part states only what concerns it."""
+
+    @property
+    def working(self) -> bool:
+        """Tell whether something goes on here that the process waits for between `stop` and `finish`."""
+        return False
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether no thread of it runs: it was not started, or has ended."""
+        return True
+
+    @property
+    def owes(self) -> str:
+        """Say what is lost if the process ends now without waiting for the end of this part; '' if nothing is."""
+        return ""
+
+    def start(self) -> None:
+        """Start the threads."""
+
+    def tick(self) -> None:
+        """Look at what time alone tells; the main thread calls this again and again, several times a second."""
+
+    def stop(self) -> float:
+        """Begin nothing new; return the seconds for which the parts before this one wait for its end before they stop, too."""
+        return 0.0
+
+    def finish(self, by: float) -> float:
+        """End, and try nothing again after a monotonic time; return the seconds for which the process waits for the end."""
+        del by
+        return 0.0
+
+    def watched(self) -> Iterable[Connection]:
+        """Give the sessions whose statements are cut when they are overdue."""
+        return ()
