@@ -1,1 +1,1 @@
-"""Callers' connections: run a statement on whatever the caller has open, psycopg, SQLAlchemy, Django or asyncpg."""
+"""Callers' connections: run a statement on a connection that the caller has open: psycopg, SQLAlchemy, Django or asyncpg."""

@@ -1,9 +1,9 @@
-"""Say for type checkers what may be given as `conn`: connections and sessions of the caller's, by what adapters.py uses of them.
+"""The types of `conn`: connections and sessions of the caller's, described by the members that drivers.py uses.
 
 Imported for types alone, never at run time. Of the libraries psycopg is named, which fastq needs anyway; the others by protocols,
-so that a program without them checks as well, in strict mode too. Which library it is at run time is told by adapters.py.
+so that a program without them checks as well, in strict mode too. At run time drivers.py finds out which library it is.
 
-Each protocol has a member more than is used where its asynchronous twin would fit it otherwise.
+A protocol has a member more than is used if its asynchronous twin would fit it otherwise.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DjangoProxy(Protocol):
     """`django.db.connection` as Django's own source has it: everything comes by `__getattr__`."""
 
     def __getattr__(self, item: str, /) -> Any:
-        """Give whatever the wrapper has."""
+        """Give any attribute of the wrapper."""
 
     def __delattr__(self, name: str, /) -> Any:
         """Take it away."""
@@ -65,13 +65,13 @@ class SqlalchemyAsync(Protocol):
 
 
 class AsyncpgLent(Protocol):
-    """What asyncpg's pool lends, as its own source has it: everything comes by `__getattr__`."""
+    """A connection lent by asyncpg's pool, as its own source has it: everything comes by `__getattr__`."""
 
     _con: Any
     _holder: Any
 
     def __getattr__(self, attr: str, /) -> Any:
-        """Give whatever the connection has."""
+        """Give any attribute of the connection."""
 
 
 class AsyncpgConnection(Protocol):
@@ -85,7 +85,7 @@ class AsyncpgConnection(Protocol):
 
 
 Conn: TypeAlias = "psycopg.Connection[Any] | SqlalchemyConnection | SqlalchemySession | DjangoConnection | DjangoProxy"
-"""What `Client` takes."""
+"""The connections that `Client` takes."""
 
 AsyncConn: TypeAlias = "psycopg.AsyncConnection[Any] | SqlalchemyAsync | AsyncpgConnection | AsyncpgLent"
-"""What `AsyncClient` takes."""
+"""The connections that `AsyncClient` takes."""

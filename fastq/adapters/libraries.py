@@ -1,4 +1,4 @@
-"""The list of the libraries whose connections a caller may give, and the search in it.
+"""The list of the database libraries that a caller's connection may come from, and the search in it.
 
 Read by drivers.py and drivers_async.py in the enqueuing threads and event loops; never changed. To add a library, write a module
 that declares it, and name it in the list.

@@ -1,4 +1,4 @@
-"""A declaration of a library whose connections a caller may give: how one is recognised, and how it carries a statement.
+"""A declaration of one database library: how a connection of it is recognised, and how it carries a statement.
 
 Made once for each library and client, by the modules of this room; read by drivers.py and drivers_async.py in the enqueuing
 threads and event loops.
@@ -44,7 +44,7 @@ class Recognised:
     """The signs of a connection."""
 
     package: str
-    """The package whose classes these are."""
+    """The package of these classes."""
     classes: frozenset[str]
     """Their names: of connections, and of the sessions that have one."""
 
@@ -96,7 +96,7 @@ def unknown(conn: object, expected: str, other: str = "") -> OptionError:
 
 
 def named(text: str, parameters: Parameters) -> tuple[str, dict[str, object]]:
-    """Write $1 as %(p1)s, for a driver whose parameters have names; a statement has no '%' of its own."""
+    """Write $1 as %(p1)s, for a driver with named parameters; a statement has no '%' of its own."""
     return _pyformat(text), {f"p{number}": value for number, value in enumerate(parameters, 1)}
 
 

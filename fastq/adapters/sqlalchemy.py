@@ -16,8 +16,8 @@ from fastq.adapters.library import AsyncLibrary, Library, Parameters, Rows, name
 from fastq.errors import OptionError
 
 NO_CURSOR = MappingProxyType({"stream_results": False, "yield_per": None})
-"""Execution options of SQLAlchemy: a statement of ours is not to be read through a cursor of the server's, whatever options the
-connection has. The server declares none for a statement that writes."""
+"""Execution options of SQLAlchemy: a statement of ours is not to be read through a cursor of the server's, even if the
+connection asks for one. The server declares none for a statement that writes."""
 
 
 def run(conn: Any, text: str, parameters: Parameters) -> Rows:

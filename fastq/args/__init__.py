@@ -1,1 +1,1 @@
-"""The args of a job: how a kind declares its args, how they are written as JSON and read back, and what else stands with a job. Plain values, no I/O."""
+"""The args of a job, its options and its `meta`: how they are declared, become JSON and are read back. Plain values, no I/O."""

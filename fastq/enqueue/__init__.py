@@ -1,1 +1,1 @@
-"""Your program: the clients, what they check and write before the first statement, and when they wake workers."""
+"""Your program: the clients, their checks before the first statement, and when they wake workers."""

@@ -1,4 +1,4 @@
-"""A statement with its parameters, ready for whatever driver carries it to Postgres.
+"""A statement with its parameters, ready for any driver that carries it to Postgres.
 
 Made in the enqueuing thread (calls.py) and read by the clients. Nothing here talks to a database.
 """
@@ -12,7 +12,7 @@ from fastq.errors import OptionError
 from fastq.jobs.spec import UNIT
 
 RECORD = "\x1e"
-"""What joins jobs in a statement's parameters; no kind, queue, tag or JSON text has it."""
+"""The character that joins jobs in a statement's parameters; no kind, queue, tag or JSON text has it."""
 
 ARGS, TAGS = 4, 5
 """Where these stand among the values of a Call, of one job or of many."""

@@ -1,7 +1,7 @@
-"""Say what an error of the database means to whoever enqueues, and what to do about it.
+"""Explain an error of the database to the program that enqueues, with the remedy.
 
 Runs where the error is met, in the enqueuing thread or event loop. On a connection of ours the error becomes one of the
-project's; on a caller's it stays what his library made of it, which his own code expects, and is given a note.
+project's; on a caller's it stays the error of his library, which his own code expects, and is given a note.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fastq.postgres.urls import POOLER_ADVICE
 
 
 def without_tables(schema: str) -> str:
-    """Say that a schema is not what the statements expect."""
+    """Make the message for a schema without the tables that the statements expect."""
     return f"the schema '{schema}' has no fastq tables, or old ones: run {migrate_command(schema)}"
 
 
@@ -37,7 +37,7 @@ def explained(error: Exception, schema: str) -> Exception:
 
 
 class Remedy:
-    """Note on an error of a caller's connection what to do about it, where the schema lacks our tables.
+    """Add the remedy as a note to an error of a caller's connection, if the schema lacks our tables.
 
     Used as `with`, by any number of threads: it has no state that changes.
     """

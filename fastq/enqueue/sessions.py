@@ -110,7 +110,7 @@ class Sessions:
                 raise
             self._limiter.rest(hints.REST)
             rows = run(False)
-            with suppress(Exception):  # done for its effect and for the log, by whatever library
+            with suppress(Exception):  # done for its effect and for the log, by any library
                 [queue] = drivers.run(conn, qualified("hint_queue", self._schema), ())
                 if hints.tell(error, *queue):
                     self._limiter.rest(0.0)

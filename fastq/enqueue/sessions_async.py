@@ -111,7 +111,7 @@ class AsyncSessions:
                 raise
             self._limiter.rest(hints.REST)
             rows = await run(False)
-            with suppress(Exception):  # done for its effect and for the log, by whatever library
+            with suppress(Exception):  # done for its effect and for the log, by any library
                 [queue] = await drivers_async.run(conn, qualified("hint_queue", self._schema), ())
                 if hints.tell(error, *queue):
                     self._limiter.rest(0.0)

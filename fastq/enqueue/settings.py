@@ -1,4 +1,4 @@
-"""Know what both clients know: the configuration, and how a statement and a wake-up are made from it.
+"""The settings of both clients: the configuration, and how a statement and a wake-up are made from it.
 
 Made by a client, read by all its threads and event loops, never changed. It deliberately has no connection.
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_ID = 2**63 - 1
-"""What a column of type bigint can hold."""
+"""The largest number that a column of type bigint can hold."""
 
 
 class Settings:
-    """What a client was told, settled."""
+    """The configuration of a client, with its arguments over the environment's."""
 
     def __init__(self, url: str | None, schema: str | None, config: Config | None) -> None:
         config = settled(config, database_url=url, schema=schema)
@@ -38,11 +38,11 @@ class Settings:
         self.remedy = refusals.Remedy(config.schema)
 
     def text(self, name: str) -> str:
-        """Return a statement of fastq/sql for our schema, to be run in a session whose search path is not ours."""
+        """Return a statement of fastq/sql for our schema, to be run in a session with a search path that is not ours."""
         return qualified(name, self.schema)
 
     def text_for_one(self, name: str) -> str:
-        """Return a statement over ids for a single one: asyncpg asks the server, in a statement of its own, what an array is."""
+        """Return a statement over ids for a single one: asyncpg asks the server about arrays, in a statement of its own."""
         return self.text(name).replace("$1::bigint[]", "array[$1::bigint]")
 
     def number(self, job_id: SupportsIndex) -> int | None:

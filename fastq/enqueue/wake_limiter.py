@@ -3,13 +3,13 @@
 One limiter per client and process, called by all its threads. NOTIFY takes a lock of the whole database at commit, so
 a thousand small enqueues a second must not send a thousand. Two edges:
 - leading: `lead` allows a wake-up to go out with the enqueueing statement itself;
-- trailing: what was not allowed is noted by `trail` *after* its commit, and sent by whoever `trail` asked to come back.
+- trailing: a wake-up that was not allowed is noted by `trail` *after* its commit, and sent by the timer that `trail` asks for.
   Without it the second of two enqueues in quick succession would wait for the next poll.
 
-While the server has no room for notifications (hints.py) it allows none and forgets who waits: the next poll finds their jobs.
+While the server has no room for notifications (hints.py) it allows none and forgets the noted ones: the next poll finds the jobs.
 
 It knows times and names alone; the clients own the timers and the connections. Jobs that are enqueued in the caller's
-transaction do not pass here: there Postgres folds equal wake-ups into one, and when it commits is not ours to know.
+transaction do not pass here: there Postgres folds equal wake-ups into one, and the time of the commit is not ours to know.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class WakeLimiter:
             return self._next()
 
     def take(self, everything: bool = False) -> tuple[list[str], float | None]:
-        """Return what to wake now, and in how many seconds to come again (None: no need)."""
+        """Return the queues to wake now, and in how many seconds to come again (None: no need)."""
         now = self._clock()
         with self._lock:
             due = [name for name in self._waiting if everything or self._is_due(name, now)]

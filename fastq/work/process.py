@@ -4,8 +4,8 @@ Runs in a child of the fork server. The main thread is the watchdog: it listens 
 decides how the process ends; the work is done by the other threads. The child inherits no connection and no thread.
 
 Ends:
-    stop         stop claiming; hand back what has not started; let running jobs and singletons end until
-                 FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write what has completed; exit 0
+    stop         stop claiming; hand back jobs that have not started; let running jobs and singletons end until
+                 FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write all completions; exit 0
     kill         hand everything back at once, exit within a second
     recycle      a thread had to be given up (or we were silent for so long that a successor has been seated): leave the desk, so
                  that the supervisor seats one beside us, and stop as above, but wait for the other jobs however long they have,
@@ -65,7 +65,7 @@ CANCEL_GRACE = 1.0
 """Seconds that cancelled jobs get to end at a stop before they are handed back regardless."""
 
 LISTEN = 0.01
-"""Seconds between two looks at what the end waits for: short beside what a person notices when an idle host stops."""
+"""Seconds between two looks at the jobs that the end waits for: a person does not notice so little when an idle host stops."""
 
 FLUSH_TIMEOUT = 5.0
 """Seconds that completions get to be written at the end: a database that restarts is back within them."""
@@ -79,7 +79,7 @@ def main(seat: Seat) -> NoReturn:
     except FastqError as error:
         emit("process.boot_failed", level=logging.ERROR, place=seat.place, error=error)
         end(BOOT_FAILED)
-    except BaseException as error:  # noqa: BLE001 - whatever the app raises while it is imported
+    except BaseException as error:  # noqa: BLE001 - the app may raise anything while it is imported
         sys.excepthook(type(error), error, error.__traceback__)
         end(BOOT_FAILED)
     try:
@@ -179,7 +179,7 @@ class Process:
         return self._stop(0)
 
     def _listen(self, seconds: float) -> None:
-        """Wait so long for what the supervisor says, and do it."""
+        """Wait so long for a word of the supervisor, and obey it."""
         lines: list[bytes] = []
         for fd, _ in self._poller.poll(seconds * 1000):
             heard = os.read(fd, 65_536)
@@ -199,7 +199,7 @@ class Process:
                 self._obey(*line.decode().split())
 
     def _obey(self, word: str, *given: str) -> None:
-        """Do what a line of the supervisor says: `lease NAME`, `recycle`, `cancel ID ...`."""
+        """Obey a line of the supervisor: `lease NAME`, `recycle`, `cancel ID ...`."""
         if word == "lease":
             self.singletons.hint(*given)
         elif word == "recycle":
@@ -241,7 +241,7 @@ class Process:
         return code if not self.completer.unwritten else BROKEN
 
     def _kill(self) -> int:
-        """Hand everything back and leave; what the completer has under way it may finish."""
+        """Hand everything back and leave; the completer may finish the statement that it has under way."""
         self.singletons.stop()
         self.producer.stopping = True
         jobs = [job for feed in self.feeds for job in feed.drain()]
@@ -297,7 +297,7 @@ class Process:
 
 
 def ring_size(config: Config) -> int:
-    """Return how many claimed ids a lane must be able to show: four claims may be on their way, beside what executes."""
+    """Return how many claimed ids a lane must be able to show: four claims may be on their way, beside the executing jobs."""
     return 4 * (config.batch + sum(config.concurrency.values()))
 
 

@@ -1,7 +1,7 @@
-"""What a child of the fork server is given, what it does before anything else, and how it exits.
+"""The seat that a child of the fork server is given, its first steps, and its exit.
 
-Run by the main thread of a worker process, before and behind process.py; the supervisor makes the seat (children.py) and knows
-the exit codes (places.py). It deliberately knows nothing of what a worker process does in between.
+Run by the main thread of a worker process, before and after process.py; the supervisor makes the seat (children.py) and knows
+the exit codes (places.py). It deliberately knows nothing of the work in between.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Seat:
 
 
 def sit_down(seat: Seat) -> None:
-    """Undo what a child must not have of its parent, and die with it."""
+    """Undo the settings that a child must not have of its parent, and die with the parent."""
     die_with_parent()
     forks.ignore_signals()
     faulthandler.enable()

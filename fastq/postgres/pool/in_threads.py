@@ -36,7 +36,7 @@ class Later:
     """Calls that are to be made in some milliseconds, each in a thread of its own; one client's, in one process."""
 
     def __init__(self) -> None:
-        self._timers: set[threading.Timer] = set()  # those that have not ended; each change is one step, of whatever thread
+        self._timers: set[threading.Timer] = set()  # those that have not ended; each change is one step, of any thread
         self._over = False  # written by `close`, read by each `call`
 
     def call(self, delay: float, function: Callable[[], None]) -> None:

@@ -1,1 +1,1 @@
-"""The producer's thread: which jobs this process takes, how many, and what becomes of those it cannot run."""
+"""The producer's thread: which jobs this process takes, how many, and where those go that it cannot run."""

@@ -24,17 +24,17 @@ TOLD_EVERY = 60.0
 """Seconds between two reports of the same: a guess at how often a person wants to read that it goes on."""
 
 UNHEARD = "who enqueues it does not import its worker: write max_attempts where its args are declared"
-"""What to do about a job that has the default of attempts though its worker states another number."""
+"""The remedy for a job that has the default of attempts though its worker states another number."""
 
 
 class Oddities:
-    """What has been told, and when."""
+    """The oddities that have been reported, and when."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str], float] = {}  # monotonic time by event and kind
 
     def unknown(self, kind: str, queue: str, job: int) -> None:
-        """Tell of a job whose kind has no worker here: it is waiting from now on."""
+        """Report a job of a kind without a worker here: it is waiting from now on."""
         if self._due("kind.unknown", kind):
             emit("kind.unknown", level=logging.WARNING, kind=kind, queue=queue, id=job)
 

@@ -56,7 +56,7 @@ class Portion:
         return min(wanted, self._size.now)
 
     def bound(self, budget: Budget) -> Bound:
-        """Return what the next claim is bounded by."""
+        """Return the bound of the next claim."""
         return Bound(budget.next(), budget.counted_from, self._aside.keys())
 
     def brought(self, count: int, size: int) -> None:
@@ -65,7 +65,7 @@ class Portion:
         self._size.succeeded(count)
 
     def failed(self, tried: int, queue: str, error: BaseException) -> None:
-        """Take half of what was tried next time."""
+        """Take half as many next time."""
         if self.whole and (sqlstate.row_refused(error) or sqlstate.too_slow(error)):  # a lost connection is told of elsewhere
             emit("claim.shrunk", level=logging.WARNING, queue=queue, tried=tried, error=db.first_line(error))
         self._size.shrink(tried)

@@ -1,12 +1,12 @@
-"""Find what the claims of a producer took whose answers never came, and hand it back: nobody else would ever hear of it.
+"""Hand back the jobs of a claim if its answer never came: no other process would ever hear of them.
 
 Used by the producer's thread, on its next connection and now and then. A session that was cut goes on in the server for as long
-as what it waits for lasts: a lock, a disk, a standby. Its claim may commit after we have looked. So that session is ended, and
-awaited, before its claim's jobs are looked for; until then its claim stays on the desk and nothing new is claimed.
-Through a pooler a pid is somebody else's: there the claims are looked for again and again, a while long.
+as its wait for a lock, a disk or a standby lasts. Its claim may commit after we have looked. So that session is ended, and its
+end awaited, before its claim's jobs are looked for; until then its claim stays on the desk and nothing new is claimed.
+Through a pooler a pid may be another client's: there the claims are looked for again and again, for a while.
 
-It deliberately does nothing when the process dies: the desk shows the claim and both sessions to the supervisor, and what commits
-after that carries the number of a process that is gone, which is what rescue looks for.
+It deliberately does nothing when the process dies: the desk shows the claim and both sessions to the supervisor. A claim that
+commits after that carries the number of a process that is gone, and rescue looks for such jobs.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from fastq.postgres.db import Connection
 
 SESSION_END_TIMEOUT = 2.0
-"""Seconds to wait for the end of a session: the recovery's figure; at most half of what a statement may take."""
+"""Seconds to wait for the end of a session: the recovery's figure; at most half of a statement's time limit."""
 
 FIRST_LOOK, LAST_LOOK = 1.0, 600.0
-"""Seconds after which a claim is looked for again through a pooler, then after twice that and so on, and how long. Guesses: what
-held it up is over within minutes, or somebody sees to it."""
+"""Through a pooler a claim is looked for again after 1 s, 2 s, 4 s ..., for 10 minutes in all. Guesses: its lock is gone within
+minutes, or somebody sees to it."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Claim:
 
 
 class Unanswered:
-    """The claims of one producer whose answers never came. `desk` tells the supervisor of the one that is not settled yet."""
+    """The claims of one producer that were never answered. `desk` shows the supervisor the one that is not settled yet."""
 
     def __init__(self, desk: memoryview, config: Config, queues: Sequence[str]) -> None:
         self._desk = desk
@@ -62,7 +62,7 @@ class Unanswered:
             desk[board.CUT_SESSION] = desk[board.SESSIONS[0]]
 
     def settle(self, connection: Connection) -> None:
-        """Hand back what the claim took that the desk shows, once it can commit no more."""
+        """Hand back the jobs of the claim that the desk shows, once it can commit no more."""
         desk = self._desk
         number, cut = desk[board.CLAIM], desk[board.CUT_SESSION]
         if number:

@@ -1,4 +1,4 @@
-"""What one claim brought: columns for all its jobs, in the order in which they shall start.
+"""The answer to one claim: columns for all its jobs, in the order in which they shall start.
 
 Made by the producer from the blobs of sql/job_claim.sql; its jobs look things up here for as long as they live
 (`JobBatch` in job.py). Columns are arrays: a claim of 5,000 jobs makes a dozen objects, not 50,000.
@@ -27,7 +27,7 @@ SEPARATOR = b"\x1e"
 """Stands between kinds and, after a comma, between args: valid JSON has no raw control character."""
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-"""What Postgres counts microseconds from in a binary timestamptz."""
+"""The moment from which Postgres counts microseconds in a binary timestamptz."""
 
 
 class Beside(TypedDict):
@@ -38,7 +38,7 @@ class Beside(TypedDict):
 
 
 class Claimed:
-    """The columns of a claim. `claim` is what its rows carry in the column of that name."""
+    """The columns of a claim. `claim` is the value of its rows in the column of that name."""
 
     __slots__ = (
         "_created",
@@ -99,7 +99,7 @@ class Claimed:
         return self.args.split(b"," + SEPARATOR)
 
     def forget_args(self) -> None:
-        """Let go of what has been decoded: a job that runs for hours keeps its claim, but needs no neighbour's args."""
+        """Let go of the undecoded args: a job that runs for hours keeps its claim, but needs no neighbour's args."""
         self.args = self._kinds = b""
 
     def split_kinds(self) -> list[bytes]:
@@ -143,7 +143,7 @@ class Claimed:
 
 
 class KindBatch:
-    """The rows of one kind in a claim; what a job calls its batch. Rows are numbered as in the claim."""
+    """The rows of one kind in a claim, the `batch` of each of their jobs. Rows are numbered as in the claim."""
 
     __slots__ = ("_claimed", "claim", "kind", "max_attempts", "priorities", "queue", "work", "worker")
 

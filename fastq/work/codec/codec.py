@@ -1,7 +1,7 @@
 """The one door to the codec: the C core if it was built, else its Python twin.
 
-`FASTQ_CODEC` asks for one of them; `auto` takes C where it is there. Decided once per process, at its start: `use` is called
-by whoever has a configuration, before any thread of ours runs. Without that, it is decided at the first call.
+`FASTQ_CODEC` asks for one of them; `auto` takes C where it is there. Decided once per process, at its start: code that has a
+configuration calls `use`, before any thread of ours runs. Without that, it is decided at the first call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastq.work.codec.claimed import Claimed
 
 MAX_TEXT = 2**20
-"""Bytes that are kept of one text. Above all that outcome.py makes; it bounds a statement whatever comes."""
+"""Bytes that are kept of one text. More than any text of outcome.py has; it bounds a statement in any case."""
 
 _twin: ModuleType | None = None  # written by `use`
 
@@ -48,7 +48,7 @@ def in_use() -> str:
 
 
 def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]]) -> tuple[twin.Jobs, twin.Jobs, twin.Jobs]:
-    """Make the jobs of a claim: those to execute, those whose args do not decode (outcome: the error), those of unknown kinds."""
+    """Make the jobs of a claim: those to execute, those that do not decode (outcome: the error), those of unknown kinds."""
     made: tuple[twin.Jobs, twin.Jobs, twin.Jobs] = _chosen().decode(claimed, workers)
     return made
 
@@ -72,7 +72,7 @@ def encode_bools(values: Sequence[bool]) -> bytes:
 
 
 def encode_texts(values: Sequence[str | None]) -> bytes:
-    """Encode a text[] in Postgres' binary format; what Postgres cannot store becomes U+FFFD."""
+    """Encode a text[] in Postgres' binary format; characters that Postgres cannot store become U+FFFD."""
     encoded: bytes = _chosen().encode_texts(values, MAX_TEXT)
     return encoded
 

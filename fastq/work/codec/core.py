@@ -5,7 +5,7 @@ and the lists become objects. A row that C marks, a batch that is mostly such ro
 twin reads those. Types that are not flat never come here: msgspec's whole-batch decoder is the best there is for them.
 Sizes are checked before each call, its code after it. Any thread may call; a plan never changes.
 
-Objects are filled as msgspec does it, past `__init__`, by a loop whose targets are their attributes:
+Objects are filled as msgspec does it, past `__init__`, by a loop with their attributes as its targets:
 `for o, o.user, o.text in zip(made, users, texts): pass`. Its text depends on the fields, so it is compiled once per kind, as
 dataclasses compile an `__init__`: 0.12 us for an object of 5 fields instead of 0.15 by `map(cls, *columns)`.
 """
@@ -62,7 +62,7 @@ class _Plan:
     def __init__(self, cls: type, fields: Sequence[msgspec.inspect.Field], *, forbid_unknown_keys: bool) -> None:
         self._cls = cls
         self._fill = _filler([field.name for field in fields])
-        self._filled = False  # one object of the class has been; set by whoever is first
+        self._filled = False  # one object of the class has been; set by the first thread
         self._after = getattr(cls, "__post_init__" if dataclasses.is_dataclass(cls) else "__attrs_post_init__", None)
         self.width = len(fields)
         self.forbid = forbid_unknown_keys
@@ -76,7 +76,7 @@ class _Plan:
             spec.type, spec.nullable, spec.required = _TYPES[type_][0], nullable, field.required
 
     def build(self, columns: Sequence[Sequence[Any]]) -> list[Any]:
-        """Make the objects; raises what a `__post_init__` raises.
+        """Make the objects; raises any exception of a `__post_init__`.
 
         CPython keeps the names of attributes with the class, where each new object leaves room for one less: of a thousand made
         before any had attributes, each would get a dict of its own, for ever (0.44 us a job instead of 0.29).
@@ -101,7 +101,7 @@ def _filler(names: Sequence[str]) -> Callable[..., None]:
     return fill
 
 
-_plans: WeakKeyDictionary[ArgsCodec[Any], _Plan | None] = WeakKeyDictionary()  # written by whoever is first; plans are equal
+_plans: WeakKeyDictionary[ArgsCodec[Any], _Plan | None] = WeakKeyDictionary()  # written by the first thread; plans are equal
 
 
 def plan_of(codec: ArgsCodec[Any]) -> _Plan | None:
@@ -162,7 +162,7 @@ def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], lis
             return plan.build(values), []
         good, marked = columns.good_and_marked()
         args = plan.build([list(compress(column, good)) for column in values])
-    except BaseException:  # noqa: BLE001 - a factory or a `__post_init__` of the user's, whatever it raises; the twin finds the row
+    except BaseException:  # noqa: BLE001 - any of a factory or a `__post_init__` of the user's; the twin finds the row
         return twin.read(codec, blob, count)
     elements = blob.split(BETWEEN)
     for row in marked:
@@ -175,7 +175,7 @@ _allocate = ffi.new_allocator(should_clear_after_alloc=False)
 
 
 class _Columns:
-    """What C made of a blob. One block of memory, in the parts that fq_columns names."""
+    """The columns that C made of a blob. One block of memory, in the sections that fq_columns names."""
 
     def __init__(self, plan: _Plan, blob: bytes, count: int) -> None:
         width = plan.width
@@ -226,7 +226,7 @@ class _Columns:
         return str(self._view[self._text_at + start : self._text_at + end], "utf-8")
 
     def _patch(self, values: list[Any], flags: bytes, field: int) -> None:
-        """Put in what is no plain value: nulls, defaults, floats that Python's own parser rounds."""
+        """Put in the values that C leaves out: nulls, defaults, floats that Python's own parser rounds."""
         rows = range(self._count)
         digits = iter(self._text(field).split("\0"))
         default, factory = self._plan.defaults[field]
@@ -256,7 +256,7 @@ def encode_bools(values: Sequence[bool]) -> bytes:
 
 
 def encode_texts(values: Sequence[str | None], cap: int = 0) -> bytes:
-    """Encode a text[]: what Postgres cannot store becomes U+FFFD; of a text longer than `cap` bytes that many are kept."""
+    """Encode a text[]: characters that Postgres cannot store become U+FFFD; of each text at most `cap` bytes are kept."""
     count = len(values)
     nulls = None
     if None in values:
@@ -271,7 +271,7 @@ def encode_texts(values: Sequence[str | None], cap: int = 0) -> bytes:
 
 
 def _encode(type_: int, count: int, data: Any, capacity: int, nulls: bytes | None = None, cap: int = 0) -> bytes:
-    """Call C for one array. `capacity` is never short: a surrogate and what replaces it both have three bytes."""
+    """Call C for one array. `capacity` is never short: a surrogate and its replacement both have three bytes."""
     source = ffi.from_buffer(data)
     marks = ffi.NULL if nulls is None else ffi.from_buffer("uint8_t[]", nulls)
     spec = ffi.new("fq_array *", (type_, source, len(source), marks, cap))

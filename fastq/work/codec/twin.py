@@ -1,8 +1,8 @@
-"""The codec in Python: what decoding and encoding mean, the fallback where the C core was not built, and its oracle.
+"""The codec in Python: the specification of decoding and encoding, the fallback if the C core was not built, and its oracle.
 
 `decode` runs in the producer's thread of a worker process, the others in the completer's. Pure functions of bytes and plain
-values. The C twin (core.py) must give equal answers for every input; tests compare them. What both do alike, splitting a
-claim by kind and making its jobs, is here alone: the C twin gives `decode` another way to read the args of a kind.
+values. The C twin (core.py) must give equal answers for every input; tests compare them. Splitting a claim by kind and making its
+jobs is here alone, for both: the C twin gives `decode` another way to read the args of a kind.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], lis
 
 
 def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read = read) -> tuple[Jobs, Jobs, Jobs]:
-    """Make the jobs of a claim: those to execute, those whose args do not decode (outcome: the error), those of unknown kinds."""
+    """Make the jobs of a claim: those to execute, those that do not decode (outcome: the error), those of unknown kinds."""
     only = claimed.only_kind()
     if only is not None:
         return _decode_kind(claimed, only, claimed.args, range(len(claimed)), workers, read)
@@ -103,7 +103,7 @@ def encode_bools(values: Sequence[bool]) -> bytes:
 
 
 def encode_texts(values: Sequence[str | None], cap: int = 0) -> bytes:
-    """Encode a text[]: what Postgres cannot store becomes U+FFFD; of a text longer than `cap` bytes that many are kept."""
+    """Encode a text[]: characters that Postgres cannot store become U+FFFD; of each text at most `cap` bytes are kept."""
     count = len(values)
     parts = [_header(TEXT, count, nulls=None in values)]
     for value in values:
@@ -125,7 +125,7 @@ def _capped(encoded: bytes, cap: int) -> bytes:
 
 
 def _header(oid: int, count: int, *, nulls: bool = False) -> bytes:
-    """Say what an array holds: dimensions, whether there are nulls, the type; length and lower bound if it is not empty."""
+    """Make the header of an array: dimensions, whether there are nulls, the type; length and lower bound if it is not empty."""
     return struct.pack(">5i", 1, nulls, oid, count, 1) if count else struct.pack(">3i", 0, 0, oid)
 
 

@@ -1,1 +1,1 @@
-"""The completer's thread: write what became of the jobs, a batch at a time; hand back what never started."""
+"""The completer's thread: write the outcomes of jobs, a batch at a time; hand back jobs that never started."""

@@ -3,15 +3,15 @@
 The first completion after a quiet moment is written at once; while a statement is under way the next ones gather, so batches
 grow with the load, and there is no interval to tune.
 
-Only rows that still carry the claim of the execution change; what does not is told as lost ownership.
-Sorted ids keep two completers from deadlocking. A batch is written in up to four parts, each a commit; a part that
-Postgres refuses because of a value is split until the one row that it is about is found, and that job fails with the reason.
-Where Postgres refuses that too, the failure is written without a text; where even that is refused, forgotten.py takes the job.
-Parts that are written are not sent again: they would be told as lost. A lost connection is rebuilt and its part sent again,
-which is safe: rows that were committed before the answer was lost are no longer ours, and the statement leaves them alone.
-A part is bounded by the bytes that it tells, and halved when the connection is lost over it twice: it may be too much for the
-server, or too slow on its way. What somebody has locked (a transaction that cancels a running job and is not ended) is set aside
-when it has held up a part, and tried again and again.
+Only rows that still carry the claim of the execution change; the others are reported as lost ownership.
+Sorted ids keep two completers from deadlocking. A batch is written in up to four parts, each a commit. If Postgres refuses a
+part because of a value, the part is split until that row is found, and its job fails with the reason.
+If that is refused too, the failure is written without a text; if even that is refused, forgotten.py takes the job.
+Parts that are written are not sent again: their jobs would be reported as lost. A lost connection is rebuilt and its part sent
+again, which is safe: rows that were committed before the answer was lost are no longer ours, and the statement leaves them alone.
+A part is bounded by the bytes of its outputs and errors, and halved when the connection is lost over it twice: it may be too much
+for the server, or too slow on its way. A locked job (by an open transaction that cancels it, say) is set aside when it has held
+up a part, and tried again.
 It deliberately never looks at args, nor at a worker beyond its `archive`.
 """
 
@@ -53,24 +53,24 @@ LOSSES = 2
 """Connections that are lost over a part before it is halved: one is lost whenever the server restarts."""
 
 GROW_AFTER = 60.0
-"""Seconds after which parts that were halved are tried at twice their size: what was slow may have passed. A guess."""
+"""Seconds after which parts that were halved are tried at twice their size: the server may be faster again. A guess."""
 
 LOCKED_REST, LAST_REST = 1.0, 0.1
-"""Seconds between looks at what is set aside, and at the end of the process: a guess; each look costs a statement."""
+"""Seconds between looks at jobs set aside, and at the end of the process: a guess; each look costs a statement."""
 
 QUIET = 60.0
 """Seconds to sleep at most while nothing comes; only so that a stop is never missed."""
 
 
 class Completer:
-    """The completer's thread. `completed` counts what has left for good; the producer reads it to know its room."""
+    """The completer's thread. `completed` counts jobs that have left for good; the producer reads it to know its room."""
 
     def __init__(
         self, config: Config, outbox: Outbox, connect: Callable[[], Connection], on_completed: Callable[[int], None]
     ) -> None:
         self.outbox = outbox
         self.completed = 0  # written here, read by the producer
-        self.call_when_written: Callable[[], None] | None = None  # set by the producer, who waits; cleared here, by the batch
+        self.call_when_written: Callable[[], None] | None = None  # set by the producer, which waits; cleared here, by the batch
         self.connection: Connection | None = None  # read by the watchdog
         self.stopping = False  # written by the main thread: end when the outbox is empty
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
@@ -78,9 +78,9 @@ class Completer:
         self.budget: Budget | None = None  # set by the producer
         self.unwritten = 0  # completions that could not be written
         self.batch: list[Job[Any]] = []  # under way; this and `aside` are read by the producer's thread (held.py)
-        self.aside: list[Job[Any]] = []  # whose rows were locked
-        self.seen: deque[Job[Any]] | None = None  # what has left; the producer's thread sets and empties it
-        self._refused: Job[Any] | None = None  # whose outcome was refused last; the thread's own, like all that follows
+        self.aside: list[Job[Any]] = []  # with rows that others had locked
+        self.seen: deque[Job[Any]] | None = None  # jobs that have left; the producer's thread sets and empties it
+        self._refused: Job[Any] | None = None  # with the outcome that was refused last; the thread's own, like all that follows
         self._held_up = False  # a part was, and there may be locked rows: look before each
         self._look_at = 0.0  # monotonic time of the next look at them
         self._seldom = Seldom()
@@ -116,7 +116,7 @@ class Completer:
                 self._look_at = time.monotonic() + LOCKED_REST
 
     def _settle(self, jobs: list[Job[Any]]) -> None:
-        """Write a batch and count what has left."""
+        """Write a batch and count the jobs that have left."""
         kept = len(self.aside)
         self.batch = jobs
         self._write(jobs)
@@ -124,7 +124,7 @@ class Completer:
         seen = self.seen
         if seen is not None:
             seen.extend(jobs)
-        self.batch = []  # before it counts: what is seen here has not been counted
+        self.batch = []  # before it counts: a job that is seen here has not been counted
         if self.budget is not None:
             self.budget.ended(jobs, self.aside)
         self.completed += done
@@ -183,7 +183,7 @@ class Completer:
                 self._grow()
 
     def _without_locked(self, jobs: list[Job[Any]]) -> list[Job[Any]]:
-        """Set those aside whose rows somebody has locked; return the others."""
+        """Set those aside that somebody has locked; return the others."""
         locked = {id_ for (id_,) in self._open.run("job_locked", [job.id for job in jobs])}
         if not locked:
             return jobs
@@ -216,7 +216,7 @@ class Completer:
         self._write(jobs)
 
     def _cut(self, parts: list[Part]) -> list[Part]:
-        """Cut parts into pieces that are small enough, by their count and by what is told of their jobs."""
+        """Cut parts into pieces that are small enough, by jobs and by the bytes of outputs and errors."""
         pieces: list[Part] = []
         for write, part in parts:
             begin, size = 0, 0
@@ -230,7 +230,7 @@ class Completer:
         return [(write, piece[at : at + most]) for write, piece in pieces for at in range(0, len(piece), most)]
 
     def _parts(self, jobs: list[Job[Any]]) -> list[Part]:
-        """Sort a batch by the statements that write it; each is a commit of its own, so what one has written stays written."""
+        """Sort a batch by the statements that write it; each is a commit of its own, so the rows of one stay written."""
         archived: list[Job[Any]] = []
         deleted: list[Job[Any]] = []
         finished: list[Job[Any]] = []
@@ -315,5 +315,5 @@ def _id(job: Job[Any]) -> int:
 
 
 def _told(result: object) -> str:
-    """Return what is written of an outcome, or near enough to know its size."""
+    """Return the text that is written of an outcome, or near enough to know its size."""
     return result.json if isinstance(result, Output) else outcome.error_of(result) or ""

@@ -1,7 +1,7 @@
-"""Hand back at the end of a process what has not started, and what would not end: by a connection of its own, at once.
+"""Hand back at the end of a process the jobs that have not started or do not end: on a connection of its own, at once.
 
-Used by the main thread of a worker process: the producer has ended by then, and the completer has enough to do. What cannot be
-handed back, because the database is away or a row is locked, is left to the supervisor, which reads the board after our end.
+Used by the main thread of a worker process: the producer has ended by then, and the completer has enough to do. Jobs that cannot
+be handed back, because the database is away or a row is locked, are left to the supervisor, which reads the board after our end.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What the threads of a worker process hand to each other: inbox and outbox, what is held, what a fork inherits."""
+"""The objects that the threads of a worker process share: inbox and outbox, the account of held jobs, the guard of forks."""

@@ -1,4 +1,4 @@
-"""How many bytes of args a worker process holds, and how many more it may claim: it bounds the memory, whatever is in the queue.
+"""How many bytes of args a worker process holds, and how many more it may claim: this bounds the memory, for any jobs.
 
 Half of FASTQ_PREFETCH_BYTES is for jobs of small args. Nobody counts those: as many as the ring of ids has room for, each of
 fewer bytes than `counted_from`, come to no more than that half. The other half is for jobs of larger args, which the claim counts
@@ -8,7 +8,7 @@ job of small args costs nothing here, but one comparison a claim and one a batch
 Bytes are those of the JSON text. How much memory that takes once it is decoded is told in docs/what-a-worker-holds.md.
 Each claim may go beyond its bytes by the one job that reaches them; without that, nothing larger would ever be claimed.
 
-Written by two threads: the producer notes what came, the completer what has left. It deliberately knows nothing of queues.
+Written by two threads: the producer adds, the completer subtracts. It deliberately knows nothing of queues.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fastq.work.codec.claimed import Claimed
 
 CLAIMS = 2
-"""Claims that large args fill at least: while the jobs of one are worked the next is on its way. What a claim brings exists three
-times over for a moment, as it was received, as bytes, and decoded, so it must be a small part of the whole."""
+"""Claims that large args fill at least: while the jobs of one are worked the next is on its way. The args of a claim exist three
+times over for a moment, as they were received, as bytes, and decoded, so a claim must be a small part of the whole."""
 
 
 def share(limit: int) -> int:

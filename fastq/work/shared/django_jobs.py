@@ -1,8 +1,8 @@
-"""Do around each job what Django does around each request, where the application has a Django.
+"""Treat each job as Django treats a request, if the application has a Django.
 
-`work_of` is asked by the producer's thread, once per kind and claim; what it returns runs in executor threads and on the event
-loop. Django keeps a connection per thread and looks after it between requests only: there, and nowhere else, it closes one that
-broke or is older than CONN_MAX_AGE. Without that a connection which was cut once fails all jobs of its thread for ever.
+`work_of` is asked by the producer's thread, once per kind and claim; the function that it returns runs in executor threads and on
+the event loop. Django keeps a connection per thread and looks after it between requests only: there, and nowhere else, it closes
+one that broke or is older than CONN_MAX_AGE. Without that a connection which was cut once fails all jobs of its thread for ever.
 
 An async job calls Django through asgiref, which runs all such calls of a process in one thread by default. Under ASGI each
 request has a thread of its own, and so has each job here: else one slow query would hold up all jobs, and the end of one job
@@ -10,7 +10,7 @@ would close the connection in the middle of another's. Threads are kept for the 
 makes no such call makes no thread.
 
 Invariant: without a configured Django `work_of` returns `work` itself, and the executors' way has not a line more. It
-deliberately sends no signal of Django's, whose receivers expect a request with it, and leaves singletons alone: they have no
+deliberately sends no signal of Django's, since receivers expect a request with it, and leaves singletons alone: they have no
 end between two requests.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def work_of(worker: Worker[Any]) -> Callable[[Any], Any]:
-    """Return what is called with each job of a worker: its `work`, with Django's part around it where there is a Django."""
+    """Return the function to call with each job of a worker: its `work`, with Django's part around it if there is a Django."""
     conf = sys.modules.get("django.conf")
     if conf is None or not conf.settings.configured:
         return worker.work
@@ -43,7 +43,7 @@ def _run_job(work: Callable[[Any], object], job: object) -> object:
     try:
         return work(job)
     finally:
-        if not forks.forked:  # a child that the job forked: what it would close is its parent's session
+        if not forks.forked:  # a child that the job forked would close its parent's session
             _end()
 
 
@@ -75,7 +75,7 @@ class _Thread(ThreadPoolExecutor):
         self._used = False  # by the present job; written on the event loop
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Have a call run in the thread; the first one of a job comes after what a request begins with."""
+        """Have a call run in the thread; the first one of a job comes after the beginning of a request."""
         if not self._used:
             self._used = True
             super().submit(_begin)
@@ -95,7 +95,7 @@ _free: list[_Thread] = []
 
 
 def _begin() -> None:
-    """Do what Django connects to `request_started`."""
+    """Run the receivers that Django connects to `request_started`."""
     from django import db  # noqa: PLC0415 - imported already, or it would not be configured
 
     db.reset_queries()
@@ -103,7 +103,7 @@ def _begin() -> None:
 
 
 def _end() -> None:
-    """Do what Django connects to `request_finished`; what cannot be closed now the next job's beginning meets, and tells."""
+    """Run those of `request_finished`; a connection that cannot be closed now fails again, loudly, when the next job begins."""
     from django import db  # noqa: PLC0415
 
     with suppress(Exception):

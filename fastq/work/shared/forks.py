@@ -1,6 +1,6 @@
-"""What a process that a job forks must not do in our name: hear our signals, go on with our jobs.
+"""Keep a process that a job forks from acting in our name: from hearing our signals, from going on with our jobs.
 
-The hook runs in the child, in the thread that forked, the only one there; `forked` is read by whoever has run code of the user's.
+The hook runs in the child, in the thread that forked, the only one there; `forked` is read after code of the user's has run.
 A job may fork (`multiprocessing` does): the child has a copy of the inbox, of the loop, of the pipe that stops us, and the very
 board. So its signals are Python's own again before it runs anything, and where its part of `work` ends it ends, too.
 
@@ -31,24 +31,24 @@ FAILED = 1
 """Exit code of a child that raised, as Python's own."""
 
 forked = False  # written by the hook, in the child; there it stays true
-_held = threading.local()  # `mask`: what a thread that forks had blocked before
+_held = threading.local()  # `mask`: the signals that a thread that forks had blocked before
 
 
 def ignore_signals() -> None:
-    """Do nothing upon signals that are the supervisor's: by a handler, as SIG_IGN would be passed on to what a job executes."""
+    """Do nothing upon signals that are the supervisor's: by a handler, as programs that a job starts would inherit SIG_IGN."""
     for number in IGNORED:
         signal.signal(number, _ignore)
         signal.siginterrupt(number, False)  # C code of the user's has nothing to do with them
 
 
 def guard(stop: Callable[[], object]) -> None:
-    """Call `stop` upon SIGTERM, and see to what is forked from now on; called once, by the main thread of a worker process."""
+    """Call `stop` upon SIGTERM, and watch forks from now on; called once, by the main thread of a worker process."""
     signal.signal(signal.SIGTERM, lambda *_: stop())
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_come, after_in_child=_forked)
 
 
 def leave(error: BaseException | None) -> NoReturn:
-    """End a child whose part of `work` has ended like this, with the exit code that Python would give it."""
+    """End a child once its part of `work` has ended like this, with the exit code that Python would give it."""
     code = 0
     if isinstance(error, SystemExit) and (error.code is None or isinstance(error.code, int)):
         code = (error.code or 0) & 0xFF
@@ -63,7 +63,7 @@ def leave(error: BaseException | None) -> NoReturn:
 
 
 def _hold_signals() -> None:
-    """Hold them until the child has handlers of its own: Python forgets what comes to a child before its hooks."""
+    """Hold signals until the child has handlers of its own: Python forgets those that come to a child before its hooks."""
     _held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, OURS)
 
 

@@ -1,11 +1,11 @@
 """Keep what jobs print in whole lines: `print` writes a text and its line end apart, and sixteen threads print at once.
 
-Installed in each worker process, in place of `sys.stdout`; every thread that prints uses it. What a thread has written is kept
-until its line ends, and then goes out in one write. `flush()` gives out what this thread has begun, as for a row of dots; what
-others have begun stays theirs until they end it, or the process ends (`finish`).
+Installed in each worker process, in place of `sys.stdout`; every thread that prints uses it. A thread's text is kept until its
+line ends, and then goes out in one write. `flush()` gives out the line that this thread has begun, as for a row of dots; lines of
+other threads stay until they end, or the process ends (`finish`).
 
-It deliberately leaves `sys.stderr` alone, where the log writes line by line already, and whatever is no text file, such as the
-buffer of a test.
+It deliberately leaves `sys.stderr` alone, where the log writes line by line already, and a stdout that is no text file, such as
+the buffer of a test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import threading
 from fastq.events import Seldom, emit
 
 LONGEST = 8_192
-"""Characters that are kept of a line without an end: what a text file keeps itself."""
+"""Characters that are kept of a line without an end: as many as a text file keeps itself."""
 
 
 class Lines(io.TextIOWrapper):
@@ -27,13 +27,13 @@ class Lines(io.TextIOWrapper):
     def __init__(self, stream: io.TextIOWrapper) -> None:
         """Write where the other wrote, in its encoding."""
         stream.flush()
-        self._first = stream  # who lets go of it closes what both write to
+        self._first = stream  # kept, since letting go of it would close the descriptor that both write to
         super().__init__(stream.buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=True)
         self._seldom = Seldom()  # several threads may use it here: at worst the same is told twice
         self._begun: dict[int, str] = {}  # by thread, which alone touches its own; but for `finish`
 
     def write(self, text: str, /) -> int:
-        """Give out whole lines, and keep the rest; what cannot be written is lost, and told, and fails no job."""
+        """Give out whole lines, and keep the rest; text that cannot be written is lost with an event, and fails no job."""
         mine = threading.get_ident()
         begun = self._begun.pop(mine, "")
         end = text.rfind("\n") + 1
@@ -47,7 +47,7 @@ class Lines(io.TextIOWrapper):
         return len(text)
 
     def flush(self) -> None:
-        """Give out what this thread has begun."""
+        """Give out the line that this thread has begun."""
         self._give_out(self._begun.pop(threading.get_ident(), ""))
 
     def finish(self) -> None:
@@ -73,7 +73,7 @@ def install() -> None:
 
 
 def finish() -> None:
-    """Give out what was begun, at the end of the process."""
+    """Give out all lines that were begun, at the end of the process."""
     if isinstance(sys.stdout, Lines):
         sys.stdout.finish()
     else:
