@@ -159,7 +159,7 @@ def test_an_operator_who_was_ended_for_a_deadlock_with_a_users_transaction_tries
     for job_id in (LOW, HIGH):
         execute(database, ADD, job_id)
     operator = admin.connect(Config(), database)
-    operator.execute("set deadlock_timeout = '50ms'")
+    operator.execute("set deadlock_timeout = '4s'")  # a session looks for a deadlock once, so long after it began to wait
 
     with ThreadPoolExecutor(1) as thread, psycopg.connect(database) as user:
         user.execute("set deadlock_timeout = '60s'")
@@ -168,7 +168,7 @@ def test_an_operator_who_was_ended_for_a_deadlock_with_a_users_transaction_tries
         wait_for(lambda: waits(database, operator), what="the deletion to wait for the higher id")
         user.execute("select from fastq.job where id = %s for update", (LOW,))  # the victim lets go of it
         user.commit()
-        changes = deleting.result(10)
+        changes = deleting.result(30)
     operator.close()
 
     assert [change.outcome for change in changes] == ["deleted", "deleted"]
