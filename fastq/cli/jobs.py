@@ -149,6 +149,17 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
         row |= {name: msgspec.Raw((row.pop(f"{name}_json") or "null").encode()) for name in ("args", "output")}
         output.json(row)
         return 0
+    output.fields(_facts(detail, _why_waiting(connection, [detail])))
+    for error in detail.errors:
+        if error.get("left_out"):
+            output.block(f"{error['left_out']:,} errors between these were not kept", "")
+        at = output.moment(datetime.fromisoformat(error["at"])) if error.get("at") else "at an unknown time"
+        output.block(f"attempt {error.get('attempt', '?')}, {at}", str(error.get("trace") or error.get("error", "")))
+    return 0
+
+
+def _facts(detail: admin.JobDetail, why_waiting: Mapping[tuple[str, str], str]) -> list[tuple[str, object]]:
+    """Return the lines of one job by their headings; one without a value is left out."""
     claimed_by = f"{detail.host} (pid {detail.pid})" if detail.host else None
     moments = [
         ("enqueued", detail.created_at),
@@ -156,31 +167,23 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
         ("started", detail.attempted_at),
         ("ended", detail.finalized_at),
     ]
-    output.fields(
-        [
-            ("id", detail.id),
-            ("kind", detail.kind),
-            ("state", detail.state.value + (", asked to end" if detail.cancel_requested else "")),
-            ("queue", detail.queue),
-            ("priority", detail.priority),
-            ("attempt", f"{detail.attempt} of {detail.max_attempts}"),
-            *((name, output.moment(moment)) for name, moment in moments if moment),
-            ("waits", _waits(detail, _why_waiting(connection, [detail]))),
-            ("claimed by", claimed_by),
-            ("crashes", detail.crashes or None),
-            ("tags", detail.tags),
-            ("args", detail.args_json),
-            ("output", detail.output_json),
-            ("cause", detail.cause),
-            ("meta", msgspec.json.encode(detail.meta).decode() if detail.meta else None),
-        ]
-    )
-    for error in detail.errors:
-        if error.get("left_out"):
-            output.block(f"{error['left_out']:,} errors between these were not kept", "")
-        at = output.moment(datetime.fromisoformat(error["at"])) if error.get("at") else "at an unknown time"
-        output.block(f"attempt {error.get('attempt', '?')}, {at}", str(error.get("trace") or error.get("error", "")))
-    return 0
+    return [
+        ("id", detail.id),
+        ("kind", detail.kind),
+        ("state", detail.state.value + (", asked to end" if detail.cancel_requested else "")),
+        ("queue", detail.queue),
+        ("priority", detail.priority),
+        ("attempt", f"{detail.attempt} of {detail.max_attempts}"),
+        *((name, output.moment(moment)) for name, moment in moments if moment),
+        ("waits", _waits(detail, why_waiting)),
+        ("claimed by", claimed_by),
+        ("crashes", detail.crashes or None),
+        ("tags", detail.tags),
+        ("args", detail.args_json),
+        ("output", detail.output_json),
+        ("cause", detail.cause),
+        ("meta", msgspec.json.encode(detail.meta).decode() if detail.meta else None),
+    ]
 
 
 def _change(connection: Connection, options: argparse.Namespace) -> int:

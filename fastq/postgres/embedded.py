@@ -5,7 +5,7 @@ does not reach it. Only this module knows which package brings the binaries (`pi
 and it uses the binaries alone: initdb and pg_ctl, called directly.
 
 Invariant: as long as one user of a folder lives, its server lives, and the last user to leave stops it. Two `flock`s
-say so without any bookkeeping that a crash could leave wrong: `lock` is held to start or stop the server, `users` is shared by
+say so, which no crash can leave wrong: `lock` is held to start or stop the server, `users` is shared by
 all processes that use it. A killed user loses its share at once; the server that it left is adopted by the next start. All
 files live in the given folder: `data`, `lock`, `users`.
 
