@@ -14,7 +14,8 @@ from fastq.args.kinds import Args, Kind, kind
 from fastq.config import Config
 from fastq.enqueue.calls import Enqueue
 from fastq.errors import FastqError
-from fastq.jobs.job import Cancel, Job, JobCancelled, JobTimeout, Snooze, State
+from fastq.jobs.job import Job, JobCancelled, JobTimeout, State
+from fastq.jobs.outcome import Cancel, Snooze
 from fastq.jobs.periodic import Backfill
 from fastq.jobs.registry import Registry
 from fastq.jobs.schedule import Cron, Every

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastq import board
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit, tell_ended
-from fastq.jobs.outcome import error_json
 from fastq.leases.lease import identity_of
 from fastq.pauses import Pauses
 from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import Rebuilt
 from fastq.service import Service
+from fastq.texts import error_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

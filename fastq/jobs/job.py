@@ -1,4 +1,4 @@
-"""Hold one attempt at a job, and the values and exceptions with which it may end.
+"""Hold one attempt at a job, and the exceptions that interrupt it.
 
 A `Job` is made by the producer, once per claimed row and a batch at a time (`list(map(Job, ids, attempts, ...))`, the
 hottest constructor of the project); one executor thread hands it to `Worker.work`; the completer reads its outcome.
@@ -14,7 +14,7 @@ It deliberately has no database and no methods that act: `work` decides about it
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
@@ -22,7 +22,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from fastq.args.meta import EMPTY
-from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, MAX_DELAY, Tags
+from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -229,49 +229,6 @@ class _Alone:
 
     def meta(self, row: int, /) -> Mapping[str, Any]:  # noqa: ARG002 - the same
         return EMPTY
-
-
-class _Verdict(BaseException):
-    """A decision that `work` may either return or raise. Two that say the same are equal.
-
-    Not an `Exception`: raised deep within a worker, it must pass each `except Exception: log and go on` on its way.
-    """
-
-    def __eq__(self, other: object) -> bool:
-        """Compare the decisions, not their tracebacks."""
-        return isinstance(other, _Verdict) and type(self) is type(other) and self.args == other.args
-
-    def __hash__(self) -> int:
-        """Go with `==`."""
-        return hash((type(self), str(self)))
-
-
-class Snooze(_Verdict):
-    """Return or raise this from `work` to run the job again in so many seconds, or after a timedelta; it spends no attempt."""
-
-    def __init__(self, seconds: float | timedelta) -> None:
-        """Refuse anything but a time to wait; a bad value fails the attempt that made it."""
-        wait: object = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-        if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= MAX_DELAY:
-            raise ValueError(f"Snooze({seconds!r}): expected seconds from 0 to {MAX_DELAY:.0f}, or a timedelta")
-        self.seconds = float(wait)
-        super().__init__(self.seconds)
-
-    def __repr__(self) -> str:
-        """Write it as one would make it."""
-        return f"Snooze(seconds={self.seconds})"
-
-
-class Cancel(_Verdict):
-    """Return or raise this from `work` to end the job for good, with the reason on record."""
-
-    def __init__(self, reason: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-    def __repr__(self) -> str:
-        """Write it as one would make it."""
-        return f"Cancel(reason={self.reason!r})"
 
 
 class JobInterrupt(BaseException):

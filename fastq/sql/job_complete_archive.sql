@@ -1,5 +1,5 @@
 -- what: moves jobs that completed to the archive. Only rows that still carry one of our claims go.
--- called by: work/complete/completer: for plain successes. $1 ids bigint[], $2 claims bigint[] (each claim once).
+-- called by: work/complete/writes: for plain successes. $1 ids bigint[], $2 claims bigint[] (each claim once).
 -- index: job_pkey; the archive's block-range indexes cost nothing per row.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
 with done as (

@@ -3,7 +3,7 @@
 --       Of a job's errors the first 10 and the last 15 stay, so that the next attempt costs no more than this one however many
 --       there were: 25 is the default of max_attempts. The error behind the gap says in left_out how many were dropped. All
 --       statements that write an error do it in these words, which tests/db/test_job_errors.py compares.
--- called by: work/complete/completer. Arrays of one length: $1 ids, $2 claims, $3 delays in seconds (<= 0: at once; infinity:
+-- called by: work/complete/writes. Arrays of one length: $1 ids, $2 claims, $3 delays in seconds (<= 0: at once; infinity:
 --            until a process has a worker for the kind), $4 charged (false: the
 --            attempt does not count), $5 errors (json text or null). $6 channel (null: no hint). Answers with the number of rows
 --            that were still ours.

@@ -156,7 +156,7 @@ class Process:
 
     def _tell_ended(self) -> None:
         """Show the supervisor which jobs have ended and are not written: one of them may have broken this process."""
-        unwritten = [*self.outbox.jobs.copy(), *self.completer.batch, *self.completer.aside]
+        unwritten = [*self.outbox.jobs.copy(), *self.completer.batch, *self.completer.writer.aside]
         ended = {job.id for job in unwritten if type(job.outcome) is not Release}
         for lane in (lane for feed in self.feeds for lane in feed.lanes):
             lane.board.tell_ended(ended)
@@ -238,7 +238,7 @@ class Process:
         self.singletons.finish()
         self.completer.finish(time.monotonic() + FLUSH_TIMEOUT)
         self._join(self.completer.thread, FLUSH_TIMEOUT + config.statement_timeout)
-        return code if not self.completer.unwritten else BROKEN
+        return code if not self.completer.writer.unwritten else BROKEN
 
     def _kill(self) -> int:
         """Hand everything back and leave; the completer may finish the statement that it has under way."""

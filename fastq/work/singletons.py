@@ -28,10 +28,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from fastq import texts
 from fastq.errors import LeaseLost
 from fastq.events import emit
-from fastq.jobs import outcome
 from fastq.jobs.declaration import SINGLETON_NAME
+from fastq.jobs.outcome import unrun
 from fastq.leases.elector import ASKED, REST, Candidacy, Elector
 from fastq.leases.lease import boottime
 from fastq.leases.singleton import Notice, Session, Singleton, SingletonStopped
@@ -204,8 +205,8 @@ class Runner:
         told = held.notice.given()
         if told and isinstance(error, SingletonStopped | LeaseLost | asyncio.CancelledError):
             return
-        trace = outcome.trace_of(error)  # which no exception of the user's can break: this thread must go on
-        fields = {"singleton": self._name, "term": held.handle.term, "error": outcome.told(error), "traceback": trace}
+        trace = texts.trace_of(error)  # which no exception of the user's can break: this thread must go on
+        fields = {"singleton": self._name, "term": held.handle.term, "error": texts.told(error), "traceback": trace}
         emit("singleton.failed", level=logging.ERROR, **fields)
         if not told:
             if lasted >= LONGEST_REST:
@@ -235,7 +236,7 @@ class Runner:
 
     def _call(self, handle: Singleton) -> None:
         if not self._is_async:
-            if outcome.unrun(self._function(handle)) is not None:
+            if unrun(self._function(handle)) is not None:
                 raise TypeError(
                     "it gave back what has yet to run, and nobody runs that: the outermost decorator must give an async def "
                     "(or a function without yield)"

@@ -15,8 +15,7 @@ from fastq.postgres import db
 from fastq.work.codec import codec as door
 from fastq.work.codec.claimed import Claimed
 from fastq.work.codec.twin import encode_ints as encode_ids
-from fastq.work.complete.completer import Completer
-from fastq.work.shared.lane import Outbox
+from fastq.work.complete.writer import Writer
 from tests.codec.claims import TOKEN, Flat, Nested, workers_of
 
 FLAT, NESTED = Kind("flat", Flat), Kind("nested", Nested)
@@ -97,10 +96,10 @@ def complete(bad, good, database):
     """Write the outcomes as the runtime does; the neighbours have completed."""
     for job in bad:
         job.outcome = failed(job, f"ArgsError: {job.outcome}")
-    completer = Completer(Config(archive=False), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
+    writer = Writer(Config(archive=False), lambda: db.connect(database, role="completer"))
     started = time.monotonic()
-    completer._write([*bad, *good])
-    completer._drop_connection()
+    writer.write([*bad, *good])
+    writer.session.drop()
     assert time.monotonic() - started < 10  # no batch had to be sent again and again
 
 

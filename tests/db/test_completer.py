@@ -9,15 +9,15 @@ import pytest
 from fastq import events
 from fastq.args.kinds import Args
 from fastq.config import Config
-from fastq.jobs.job import Snooze
-from fastq.jobs.outcome import Output, failed
+from fastq.jobs.outcome import Fate, Output, Snooze, failed
 from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker
 from fastq.postgres import db
 from fastq.work.codec.claimed import Claimed
 from fastq.work.codec.codec import decode, encode_ids
-from fastq.work.complete import completer
+from fastq.work.complete import writes
 from fastq.work.complete.completer import Completer
+from fastq.work.complete.writer import Writer
 from fastq.work.shared.lane import Outbox
 from tests.db.jobs import add, archived, claim_number, count, living
 from tests.helpers import wait_for
@@ -52,15 +52,15 @@ class ForgottenWorker(Worker[ForgottenArgs]):
 
 @pytest.fixture
 def complete(database):
-    """Give a function that writes a batch as the completer's thread does and returns what was told meanwhile."""
+    """Give a function that writes a batch as the completer's thread does, and returns what was told meanwhile."""
 
     def run(jobs, **settings):
         told = []
-        writer = Completer(Config(**settings), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
+        writer = Writer(Config(**settings), lambda: db.connect(database, role="completer"))
         unsubscribe = events.subscribe(told.append)
-        writer._write(jobs)
+        writer.write(jobs)
         unsubscribe()
-        writer._drop_connection()
+        writer.session.drop()
         return [event.name for event in told]
 
     return run
@@ -86,6 +86,33 @@ def test_a_refused_outcome_does_not_have_the_rest_of_its_batch_written_again(con
     assert living(connection, snoozed.id)["state"] == "scheduled"
     assert living(connection, bad.id)["errors"][0]["error"].startswith("the outcome could not be stored")
     assert count(connection, "job") == 2
+
+
+def test_an_object_that_is_no_outcome_fails_its_job_alone(connection, complete):
+    plain, odd, failing = claimed(connection, "kept", "kept", "kept")
+    odd.outcome, failing.outcome = object(), failed(failing, "boom")
+
+    assert complete([plain, odd, failing]) == ["completion.refused"]
+    row = living(connection, odd.id)
+    assert (row["state"], row["attempt"]) == ("retryable", 1), "the attempt is charged, so that it does not come again for ever"
+    assert row["errors"][0]["error"].startswith("the outcome could not be stored: expected an outcome")
+    assert archived(connection, plain.id)["state"] == "completed"
+    assert living(connection, failing.id)["errors"][0]["error"] == "boom"
+
+
+def test_an_outcome_whose_fate_cannot_be_told_or_encoded_fails_its_job_alone(connection, complete):
+    class Broken:
+        @property
+        def fate(self):
+            raise RuntimeError("no fate")
+
+    plain, broken, odd = claimed(connection, "kept", "kept", "kept")
+    broken.outcome, odd.outcome = Broken(), Fate(error=1.5)
+
+    assert complete([plain, broken, odd]) == ["completion.refused"] * 2
+    assert [living(connection, job.id)["state"] for job in (broken, odd)] == ["retryable", "retryable"]
+    assert living(connection, broken.id)["errors"][0]["error"] == "the outcome could not be stored: no fate"
+    assert archived(connection, plain.id)["state"] == "completed"
 
 
 def test_a_job_that_is_no_longer_ours_is_told_beside_a_refused_one(connection, complete):
@@ -133,9 +160,9 @@ def test_a_row_that_a_trigger_refuses_for_good_holds_up_no_other_and_stays_ours(
     )
     add(connection, kind="kept", priority=2, max_attempts=1)
     jobs = claimed(connection, "kept", "kept")
-    writer = Completer(Config(), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
-    writer._write(jobs)
-    writer._drop_connection()
+    writer = Writer(Config(), lambda: db.connect(database, role="completer"))
+    writer.write(jobs)
+    writer.session.drop()
 
     assert [job.priority for job in jobs] == [2, 1, 1]
     assert writer.unwritten == 1
@@ -166,7 +193,7 @@ def watch_archive(connection, action):
 
 
 def test_a_part_is_bounded_by_the_bytes_that_it_tells(connection, complete, monkeypatch):
-    monkeypatch.setattr(completer, "BYTES", 1_000)
+    monkeypatch.setattr(writes, "BYTES", 1_000)
     connection.execute("create table public.sizes (rows int)")
     watch_archive(connection, "insert into public.sizes values (rows)")
     jobs = claimed(connection, *["kept"] * 10)
@@ -208,7 +235,7 @@ def test_jobs_whose_rows_are_locked_hold_up_no_others_and_are_written_in_the_end
     wait_for(lambda: count(connection, "job") == 0, 20.0, "the last one")
     writer.finish(time.monotonic() + 20)
     writer.thread.join(20)
-    assert (sum(done), writer.completed, writer.unwritten) == (13, 13, 0)
+    assert (sum(done), writer.completed, writer.writer.unwritten) == (13, 13, 0)
     assert {event.name for event in events} == {"completer.waits"}
 
 
@@ -225,7 +252,7 @@ def test_a_row_that_stays_locked_is_left_at_the_end(database, connection, other,
     writer.finish(time.monotonic() + 0.3)
     writer.thread.join(20)
 
-    assert (writer.thread.is_alive(), writer.unwritten, writer.completed) == (False, 1, 1)
+    assert (writer.thread.is_alive(), writer.writer.unwritten, writer.completed) == (False, 1, 1)
     assert [event.fields["error"] for event in events if event.name == "completions.unwritten"] == ["their rows are locked"]
     other.execute("rollback")
 

@@ -10,8 +10,7 @@ import pytest
 from fastq import Config, admin
 from fastq.admin import leaders, periodic
 from fastq.events import Seldom
-from fastq.jobs.job import Snooze
-from fastq.jobs.outcome import failed
+from fastq.jobs.outcome import Snooze, failed
 from fastq.lead import definitions
 from fastq.lead.chores.admit import Admit
 from fastq.lead.chores.periodic import Periodic
@@ -20,8 +19,7 @@ from fastq.lead.chores.rescue import Rescue
 from fastq.leases import lease
 from fastq.leases.lease import Fence
 from fastq.postgres import db, hints, sqlstate
-from fastq.work.complete import completer
-from fastq.work.shared.lane import Outbox
+from fastq.work.complete.writer import Writer
 from tests.db.jobs import CHANNEL, ERROR, add, claim, claim_number, living
 from tests.db.leases import run_out, site_on
 from tests.db.test_completer import claimed
@@ -76,11 +74,11 @@ def test_completions_are_written_while_the_queue_is_full(database, connection, f
     jobs = claimed(connection, *["kept"] * 60)
     for number, job in enumerate(jobs):
         job.outcome = failed(job, "boom") if number % 2 else Snooze(60)
-    writer = completer.Completer(Config(), Outbox(), lambda: db.connect(database, role="completer"), lambda count: None)
+    writer = Writer(Config(), lambda: db.connect(database, role="completer"))
     full_queue()
 
-    writer._write(jobs)
-    writer._drop_connection()
+    writer.write(jobs)
+    writer.session.drop()
 
     states = [living(connection, job.id)["state"] for job in jobs]
     assert states == ["scheduled", "retryable"] * 30

@@ -22,7 +22,8 @@ from fastq.args.kinds import Args, Kind, kind
 from fastq.enqueue.calls import Enqueue
 from fastq.enqueue.client import Client
 from fastq.enqueue.client_async import AsyncClient
-from fastq.jobs.job import Cancel, Job, Snooze
+from fastq.jobs.job import Job
+from fastq.jobs.outcome import Cancel, Snooze
 from fastq.jobs.periodic import Backfill
 from fastq.jobs.registry import Registry
 from fastq.jobs.schedule import Cron, Every

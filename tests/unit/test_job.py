@@ -8,7 +8,8 @@ from itertools import repeat
 import pytest
 
 from fastq.args.kinds import Args, Kind
-from fastq.jobs.job import Cancel, Job, JobCancelled, JobInterrupt, JobTimeout, Snooze, State
+from fastq.jobs.job import Job, JobCancelled, JobInterrupt, JobTimeout, State
+from fastq.jobs.outcome import Cancel, Snooze
 
 CREATED = datetime(2026, 11, 18, tzinfo=UTC)
 

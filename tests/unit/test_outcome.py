@@ -7,9 +7,9 @@ from datetime import UTC, datetime, tzinfo
 import msgspec
 import pytest
 
-from fastq.jobs import outcome
-from fastq.jobs.job import Cancel, Job, JobCancelled, Snooze
-from fastq.jobs.outcome import Failed, Output, Release, of_value
+from fastq import texts
+from fastq.jobs.job import Job, JobCancelled
+from fastq.jobs.outcome import Cancel, Failed, Output, Release, Snooze, of_value
 from fastq.work.execute.settle import settle
 
 
@@ -203,9 +203,9 @@ def test_a_reason_is_kept_as_text_so_that_no_outcome_holds_an_exception():
 def test_an_exception_of_any_length_is_told_in_so_many_characters():
     error = ValueError("x" * 10_000_000)
 
-    told, trace = outcome.told(error), outcome.trace_of(error)
-    again = outcome.capped(told)
+    told, trace = texts.told(error), texts.trace_of(error)
+    again = texts.capped(told)
 
     assert told.startswith("ValueError: xxx")
-    assert max(len(told), len(trace)) <= outcome.MAX_TEXT
+    assert max(len(told), len(trace)) <= texts.MAX_TEXT
     assert again == told

@@ -29,9 +29,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fastq.events import emit, tell_ended
-from fastq.jobs.outcome import error_json
 from fastq.lead.term.batch import Batch, ChoreSize
 from fastq.postgres import db, hints, sqlstate
+from fastq.texts import error_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

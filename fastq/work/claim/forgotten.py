@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fastq import board
 from fastq.events import emit
 from fastq.jobs.job import Job
-from fastq.jobs.outcome import Failed, error_json, failed
+from fastq.jobs.outcome import Failed, failed
 from fastq.postgres import db, sqlstate
 from fastq.size import Size
+from fastq.texts import error_json
 from fastq.work.codec.claimed import integers
 from fastq.work.shared.held import Account
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.errors import ArgsError
 from fastq.jobs.job import Job
-from fastq.jobs.outcome import clean
+from fastq.texts import clean
 from fastq.work.codec.claimed import SEPARATOR, Claimed, KindBatch
 from fastq.work.shared.django_jobs import work_of
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.events import emit
 from fastq.jobs.job import JobTimeout
-from fastq.jobs.outcome import told
+from fastq.texts import told
 from fastq.work.execute.mode import Mode, Slot, Teller
 from fastq.work.execute.settle import settle
 from fastq.work.shared import forks

@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from fastq import texts
 from fastq.events import emit
 from fastq.jobs import outcome
-from fastq.jobs.job import Cancel, JobCancelled, Snooze
+from fastq.jobs.job import JobCancelled
+from fastq.jobs.outcome import Cancel, Release, Verdict
 
 if TYPE_CHECKING:
     from fastq.jobs.job import Job
@@ -26,13 +28,13 @@ def settle(job: Job[Any], value: object, error: BaseException | None, *, leaving
     try:
         return _settled(job, value, error, leaving)
     except BaseException as another:  # noqa: BLE001 - code of the user's has run: a text, a subscriber
-        return outcome.failed(job, f"what the attempt came to could not be told: {outcome.told(another)}")
+        return outcome.failed(job, f"what the attempt came to could not be told: {texts.told(another)}")
 
 
 def _settled(job: Job[Any], value: object, error: BaseException | None, leaving: bool) -> object:
     if isinstance(error, JobCancelled):
-        return outcome.Release() if leaving else Cancel(str(error) or "cancelled while running")
-    if isinstance(error, Snooze | Cancel):
+        return Release() if leaving else Cancel(str(error) or "cancelled while running")
+    if isinstance(error, Verdict):
         value, error = error, None
     if error is None:
         result, problem = outcome.of_value(value)
@@ -46,7 +48,7 @@ def _settled(job: Job[Any], value: object, error: BaseException | None, leaving:
 
 
 def _failed(job: Job[Any], error: BaseException) -> object:
-    told, trace = outcome.told(error), outcome.trace_of(error)
+    told, trace = texts.told(error), texts.trace_of(error)
     failed = outcome.failed(job, told, trace=trace, cause=error)
     fields = outcome.attempt_of(job, failed)
     emit("job.failed", level=logging.WARNING, id=job.id, kind=job.kind, **fields, error=told, traceback=trace)

@@ -75,7 +75,7 @@ class Held:
         found += [slot.held() for slot in self._slots]
         found += self._outbox.jobs.copy()
         found += self.completer.batch
-        found += self.completer.aside
+        found += self.completer.writer.aside
         return [job for job in found if job is not None and not isinstance(job, Mark)]
 
     def let_go(self) -> int:

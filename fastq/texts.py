@@ -1,0 +1,98 @@
+"""Make texts of errors and values: capped, and clean of the characters that Postgres cannot store. Pure functions.
+
+Used in the executors' threads and on the event loop, where an outcome is made of an exception, and wherever else an error is
+written. Texts are capped and cleaned here, once, so that Postgres never refuses a batch because of one of them.
+
+`told`, `trace_of`, `name_of` and `text_of` run code of the user's (`__str__`, `__repr__`), which may raise anything at all: it is
+caught here. It may wait, too, so a thread that all jobs depend on does not call them.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from typing import Any
+
+import msgspec
+
+MAX_TEXT = 16_384
+"""Characters kept of a traceback or message: its first and last half. A guess at how much a person reads."""
+
+GAP = 64
+"""Characters of MAX_TEXT reserved for the line that says how much was cut: a text with that line is not cut once more."""
+
+OURS = ("fastq.work.execute.", "fastq.work.shared.")
+"""How the names of the modules begin through which `work` is called."""
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+_ESCAPE = re.compile(r"\\(?:u0000|.)")
+"""An escape in JSON, taken whole: the backslash of an escaped backslash begins none."""
+
+
+def told(error: BaseException) -> str:
+    """Return the name and the text of an exception of the user's. Its `__str__` may raise too, or return any length."""
+    return capped(f"{name_of(error)}: {text_of(error)}")
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the traceback of an exception of the user's, from its `work` on, as much of it as is kept."""
+    frames = _without_ours(error)
+    try:
+        trace = "".join(traceback.format_exception(type(error), error, frames))
+    except BaseException as another:  # noqa: BLE001 - it trips over notes that are no list, a SyntaxError without a line ...
+        trace = "".join([*traceback.format_tb(frames), f"(the rest could not be written: {name_of(another)})"])
+    return capped(trace)
+
+
+def error_json(message: str, trace: str = "") -> str:
+    """Return the JSON object that is kept of a failed attempt; the statement adds attempt and time."""
+    fields = {"error": capped(message)}
+    if trace:
+        fields["trace"] = capped(trace)
+    return msgspec.json.encode(fields).decode()
+
+
+def capped(text: str) -> str:
+    """Return as much of a text as is kept, clean."""
+    text = clean(text)
+    if len(text) <= MAX_TEXT:
+        return text
+    half = (MAX_TEXT - GAP) // 2
+    return f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+
+
+def clean(text: str) -> str:
+    """Return the text without the characters that Postgres cannot store: NUL and lone surrogates."""
+    return text if text.isascii() and "\0" not in text else _UNSTORABLE.sub("\ufffd", text)
+
+
+def without_nul(json: str) -> str:
+    """Return the JSON with U+FFFD in its texts instead of NUL, which jsonb cannot store."""
+    if "\\u0000" not in json:
+        return json
+    return _ESCAPE.sub(lambda escape: "\\ufffd" if escape[0] == "\\u0000" else escape[0], json)
+
+
+def name_of(value: object) -> str:
+    """Return the name of the class of any object."""
+    try:
+        return type(value).__qualname__
+    except BaseException:  # noqa: BLE001 - a class may have a class of its own, and that may refuse
+        return "an object"
+
+
+def text_of(value: object) -> str:
+    """Return the text of any object, or a note that it has none."""
+    try:
+        return f"{value}"
+    except BaseException as another:  # noqa: BLE001 - the text must not cost the job its outcome
+        return f"(its text could not be made: {name_of(another)})"
+
+
+def _without_ours(error: BaseException) -> Any:
+    """Skip our own frames at the top: a trace starts in the user's `work`."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(OURS):
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,178 @@
+"""Write a batch of outcomes, however long the database takes to come back, and find the one that it refuses.
+
+Used by the completer's thread; starts none of its own, so that a test or a tool may write a batch in place. The list of
+statements is in writes.py; this module decides how to go on when one of them fails:
+
+- A part that Postgres refuses because of a value is halved until the one row at fault is found, and that job fails with the
+  reason. Where Postgres refuses that too, the failure is written without a text; where even that is refused, forgotten.py takes
+  the job.
+- An object that is no outcome, or one that cannot be encoded, fails its job in the same way: it must neither end the process nor
+  have the job run again for ever.
+- A lost connection is rebuilt and its part sent again, which is safe: rows that were committed before the answer was lost are no
+  longer ours, and the statement leaves them alone. Parts that are written are not sent again: they would be told as lost.
+- A part over which the connection is lost twice is halved: it may be too much for the server, or too slow on its way.
+- Rows that somebody has locked (a transaction that cancels a running job and is not ended) are set aside once they have held up a
+  part; the completer tries them again.
+
+Only rows that still carry the claim of the execution change; a row that does not is told as lost ownership. It deliberately never
+looks at args, nor at a worker beyond its `archive`, and never asks for the type of an outcome.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from fastq.errors import DatabaseUnavailable
+from fastq.events import Seldom, emit, tell_ended
+from fastq.jobs.outcome import failed, fate_of
+from fastq.pauses import Pauses, spread
+from fastq.postgres import db, hints, sqlstate
+from fastq.postgres.kept import Kept
+from fastq.size import Size
+from fastq.work.complete.writes import cut, parameters_of, parts_of
+from fastq.work.shared.pauses import FIRST_PAUSE, LONGEST_PAUSE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fastq.config import Config
+    from fastq.jobs.job import Job
+    from fastq.postgres.db import Connection
+    from fastq.work.complete.writes import Part
+
+LOSSES = 2
+"""Connections that are lost over a part before it is halved: one is lost whenever the server restarts."""
+
+GROW_AFTER = 60.0
+"""Seconds after which parts that were halved are tried at twice their size: the server may be faster by then. A guess."""
+
+LOCKED_REST = 1.0
+"""Seconds between looks at the jobs that are set aside: a guess; each look costs a statement."""
+
+
+class Writer:
+    """The way of outcomes into the database. One thread writes; the attributes say which others read or write them."""
+
+    def __init__(self, config: Config, connect: Callable[[], Connection]) -> None:
+        self.session = Kept(connect)  # the watchdog and the producer's thread read its connection
+        self.aside: list[Job[Any]] = []  # their rows were locked; read by the producer's thread (held.py)
+        self.unwritten = 0  # outcomes that could not be written; read by the main thread
+        self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
+        self.ending = threading.Event()  # set by the main thread: the process ends, so pauses are short
+        self._archive = config.archive
+        self._size = Size(config.batch, rest=GROW_AFTER)  # jobs in a part
+        self._pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        self._losses = 0  # connections lost over the part under way
+        self._held_up = False  # a part was, and there may be locked rows: look before each
+        self._refused: Job[Any] | None = None  # its outcome was the last to be refused
+        self._seldom = Seldom()
+
+    @property
+    def gives_up(self) -> bool:
+        """Tell whether nothing is tried again."""
+        return self.give_up_at is not None and time.monotonic() >= self.give_up_at
+
+    def write(self, jobs: list[Job[Any]]) -> None:
+        """Write a batch; each of its parts is written once."""
+        self._write(jobs)
+        self._held_up = bool(self.aside)
+
+    def leave_unwritten(self, count: int, why: str) -> None:
+        """Count outcomes that are given up, and tell of them."""
+        self.unwritten += count
+        emit("completions.unwritten", level=logging.ERROR, count=count, error=why)
+
+    def _write(self, jobs: list[Job[Any]]) -> None:
+        try:
+            parts = cut(parts_of(jobs, archive=self._archive), self._size.now)
+        except Exception as error:  # noqa: BLE001 - a mistake in the class of one outcome must not hold up the batch
+            self._bisect(jobs, error)
+            return
+        while parts:
+            try:
+                if self._held_up:
+                    parts[0] = self._without_locked(parts[0])
+                self._send(parts[0])
+            except (db.Error, DatabaseUnavailable) as error:
+                if self.gives_up:
+                    self.leave_unwritten(sum(len(part.jobs) for part in parts), db.first_line(error))
+                    return
+                if sqlstate.row_refused(error):
+                    self._bisect(parts.pop(0).jobs, error)
+                else:
+                    parts = self._wait(parts, error)
+            except (ValueError, TypeError, OverflowError) as error:
+                self._bisect(parts.pop(0).jobs, error)
+            else:
+                del parts[0]
+                self._losses = 0
+                self._pauses.reset()
+                self._size.succeeded(self._size.now)  # a small part as well as a large one: the server may be faster again
+
+    def _send(self, part: Part) -> None:
+        """Run the statement of a part; tell of rows that were no longer ours, and of jobs that have ended without success."""
+        write, jobs = part.write, part.jobs
+        if not jobs:
+            return
+        connection, parameters = self.session.open(), parameters_of(part)
+
+        def run(*channel: bytes | None) -> tuple[int, Sequence[bytes | None]]:
+            return connection.run_blobs(write.statement, [*parameters, *channel])
+
+        rows, row = hints.sending(connection, lambda to: run(to.encode() if to else None)) if write.hinted else run()
+        count = int.from_bytes(row[0] or b"", "big") if write.columns else rows
+        if count != len(jobs):
+            emit("ownership.lost", level=logging.WARNING, count=len(jobs) - count)
+        tell_ended(part.ended())
+
+    def _wait(self, parts: list[Part], error: BaseException) -> list[Part]:
+        """Rest after the connection was lost; return the parts to go on with, smaller ones if it was lost over one before."""
+        count = sum(len(part.jobs) for part in parts)
+        self._held_up = True  # perhaps by a locked row; after a lost connection it costs one more statement
+        self._losses += self.session.drop()  # where there was none, an attempt at a new one has failed
+        if self._losses >= LOSSES and len(parts[0].jobs) > 1:
+            self._losses = 0
+            self._size.shrink(len(parts[0].jobs))
+            parts = cut(parts, self._size.now)
+        pause = self._pauses.next()
+        emit("completer.waits", level=logging.WARNING, count=count, error=db.first_line(error), pause=pause)
+        if self.ending.wait(spread(pause)):  # the end does not wait out a long pause, but does not spin either
+            time.sleep(FIRST_PAUSE)
+        return parts
+
+    def _without_locked(self, part: Part) -> Part:
+        """Set the jobs aside whose rows somebody has locked; return a part with the others."""
+        locked = {id_ for (id_,) in self.session.open().run("job_locked", [job.id for job in part.jobs])}
+        if not locked:
+            return part
+        if self._seldom.lets("locked"):
+            emit("completer.waits", level=logging.WARNING, count=len(locked), error="their rows are locked", pause=LOCKED_REST)
+        self.aside += [job for job in part.jobs if job.id in locked]
+        return part.without(locked)
+
+    def _bisect(self, jobs: list[Job[Any]], error: BaseException) -> None:
+        """Write the halves apart; a single job that is refused fails with the reason, or if that is too much, without it."""
+        if len(jobs) > 1:
+            self._write(jobs[: len(jobs) // 2])
+            self._write(jobs[len(jobs) // 2 :])
+        elif self._refuse(jobs[0], error):
+            self._write(jobs)
+
+    def _refuse(self, job: Job[Any], error: BaseException) -> bool:
+        """Put an outcome in the place of one that was refused; False if there is none that has not been refused too."""
+        told = db.first_line(error)
+        emit("completion.refused", level=logging.ERROR, id=job.id, kind=job.kind, error=told)
+        if job is not self._refused:
+            self._refused, job.outcome = job, failed(job, f"the outcome could not be stored: {told}")
+            return True
+        fate = fate_of(job.outcome)
+        if fate.error is None:  # a trigger of yours, say, lets it neither succeed nor fail
+            self.leave_unwritten(1, told)
+            return False
+        job.outcome = replace(fate, error=None)  # the list of its errors may hold no more
+        return True
