@@ -65,6 +65,7 @@ def main(options: argparse.Namespace) -> int:
     config = settings.load(options)
     tell_app(config)
     registry = app.load(options.target, options.app_dir)
+    _check(registry)
     log.set_up(config)
     for text in unknown_variables():
         _warn(config, text)
@@ -91,6 +92,13 @@ def main(options: argparse.Namespace) -> int:
             raise ConfigError(f"the fork server needs a folder for its socket: set TMPDIR to one ({error.strerror})") from error
         declared = definitions.declared(registry)
         return Supervisor(config, options.target, database.url, options.app_dir, declared, list(registry.workers)).run()
+
+
+def _check(registry: Registry) -> None:
+    """Refuse workers that no process could run."""
+    from fastq.work.execute.modes import check_modes  # noqa: PLC0415 - loads asyncio, which other commands do not need
+
+    check_modes(registry.workers.values())
 
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:

@@ -16,7 +16,7 @@ from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker
 from fastq.work.codec.codec import decode
 from fastq.work.execute.mode import PHASES, TELLERS, Phase, Slot, Teller
-from fastq.work.execute.modes import MODES, modes_for
+from fastq.work.execute.modes import MODES, check_modes, modes_for
 from fastq.work.execute.watchdog import Watchdog
 from fastq.work.shared.lane import Outbox
 from tests.codec.claims import claimed
@@ -211,4 +211,4 @@ def test_a_mode_that_there_is_not_is_refused():
         mode = "fibres"
 
     with pytest.raises(RegistryError, match=r"Other\.mode: expected one of 'threads', 'loop', got 'fibres'"):
-        modes_for([Other()], Outbox())
+        check_modes([SyncWorker(), Other()])

@@ -18,10 +18,19 @@ if TYPE_CHECKING:
 MODES: tuple[type[Mode], ...] = (Threads, Loop)
 
 
+def check_modes(workers: Iterable[Worker[Any]]) -> None:
+    """Refuse a worker whose mode is none of ours: a registry does not know them, and a process could not start."""
+    known = [mode.name for mode in MODES]
+    for worker in workers:
+        if worker.mode not in known:
+            names = ", ".join(map(repr, known))
+            raise RegistryError(
+                f"{type(worker).__qualname__}.mode: expected one of {names}, got {worker.mode!r}; leave it out: "
+                "registering sets it, by the form of `work`"
+            )
+
+
 def modes_for(workers: Iterable[Worker[Any]], outbox: Outbox) -> list[Mode]:
-    """Make the modes that these workers are of; the first of all where there is no worker."""
-    wanted = {worker.mode: type(worker).__qualname__ for worker in workers} or {MODES[0].name: ""}
-    for name in wanted.keys() - {mode.name for mode in MODES}:
-        names = ", ".join(repr(mode.name) for mode in MODES)
-        raise RegistryError(f"{wanted[name]}.mode: expected one of {names}, got {name!r}; leave it out")
+    """Make the modes that these workers are of, in the order of MODES; the first of all where there is no worker."""
+    wanted = {worker.mode for worker in workers} or {MODES[0].name}
     return [mode(outbox, number) for number, mode in enumerate(MODES) if mode.name in wanted]

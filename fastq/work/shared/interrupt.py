@@ -116,4 +116,4 @@ def saying(kind: type[BaseException], text: str) -> type[BaseException]:
         BaseException.__init__(self, text)
         self.args = (text,)
 
-    return type(kind.__name__, (kind,), {"__init__": init})
+    return type(kind.__name__, (kind,), {"__init__": init, "__module__": kind.__module__})
