@@ -244,7 +244,7 @@ class Elector(Service):
         candidacy.begin(candidacy.fence, candidacy.trust)
 
     def _lose(self, candidacy: Candidacy) -> Fence:
-        """End a term that may not be ours any more: the lease ran out, was taken, or nobody could tell in time."""
+        """End a term that may not be ours any more: the lease ran out or was taken, or no answer came in time."""
         fence = self._end(candidacy, "lost")
         emit("lease.lost", level=logging.WARNING, lease=fence.name, term=fence.term)
         candidacy.due = boottime()

@@ -56,8 +56,8 @@ RELEASE_TIMEOUTS = (1.0, 2.0, 3.0)
 """Seconds for each attempt to release: River's figures. After that the lease runs out by itself."""
 
 SHORTEST_LOOK = 1.0
-"""Seconds that a look may take at least, with its connection: the last one of `acquire` falls on its timeout, and a lease with a
-short ttl is to be had over a slow way too."""
+"""Minimum time for one attempt, connecting included. Otherwise the last attempt of `acquire(timeout)` would have no time left,
+and a lease with a short ttl could never be taken over a slow network."""
 
 PATIENCE = 0.7
 """Share of the remaining trust that a renewal may take: if no answer comes, it is sent again on a new connection before the trust
@@ -282,7 +282,7 @@ class Lease:
         self.close()
 
     def _settle(self) -> None:
-        """Begin anew in a fork: it is somebody else, and must neither use nor close the session, which is still the holder's."""
+        """Begin anew in a fork: it is not the holder, and must neither use nor close the session, which is still the holder's."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._lose()

@@ -13,8 +13,8 @@ Two ways to run a statement:
 
 A blocking call has no deadline of its own. `deadline` is published before each statement and cleared after it; a watchdog
 (the main thread of a process or of the supervisor) calls `cut()` on a connection that has passed it, which shuts the socket
-down and makes the call return with an error. TCP keepalives would not do: they do not see a frozen peer. That is for a server
-that does not answer; one that does has ended the statement itself a little before (SERVER_FIRST).
+down and makes the call return with an error. TCP keepalives would not do: they do not see a frozen peer. The cut is for a server
+that does not answer; one that does ends the statement itself a little earlier (SERVER_FIRST).
 
 We send UTF-8, so every session says so itself, against other settings of the URL, the environment or the role. A database that
 could not hold every character is refused.
@@ -58,15 +58,15 @@ CONNECT_TIMEOUT = 10
 """Seconds to wait for a connection. libpq counts whole seconds and waits for ever by default; River's figure."""
 
 ENCODING = "UTF8"
-"""Of each session and of the database. The bytes of claims, completions and COPY are written and read as UTF-8; the driver
-takes part of it from the session. Not among the pinned settings: libpq has a parameter for it, which poolers let pass."""
+"""The encoding of each session and of the database. The bytes of claims, completions and COPY are written and read as UTF-8; for
+the others the driver goes by the session. Not among the pinned settings: libpq has a parameter for it, which poolers let pass."""
 
 SERVER_FIRST = 0.9
-"""Of a session's deadline: the server's own statement_timeout. A statement that waits there is ended there, and the session is
-of use again. One that we cut off would wait on, with a connection of the server's, and each next try would add another."""
+"""Share of a session's deadline that is the server's statement_timeout: the server ends a slow statement first, and the session
+stays usable. If we cut the socket instead, the statement would go on in the server, and each next try would add another."""
 
 REFUSED_OPTIONS = "unsupported startup parameter"
-"""How PgBouncer begins to say that it knows no `options`, or not the settings in them."""
+"""The beginning of PgBouncer's error if it knows no `options`, or not the settings in them."""
 
 
 class Connection:
@@ -85,7 +85,7 @@ class Connection:
         self.raw = raw
         self._qualify = qualify
         self._statement = qualified if qualify else statement
-        self._owned = owned  # False: somebody handed it in, and nobody but him may end it
+        self._owned = owned  # False: the caller handed it in, and only the caller may end it
         self.schema = schema
         self.timeout = timeout
         self.deadline: float | None = None  # written by the owner, read by the watchdog
@@ -103,7 +103,7 @@ class Connection:
         return self.run(name, *params)[0]
 
     def run_within(self, seconds: float, name: str, *params: object) -> list[tuple[Any, ...]]:
-        """Run a statement that is of no use after so many seconds: the connection is cut then, unless somebody handed it in."""
+        """Run a statement that is of no use after so many seconds: the connection is cut then, unless the caller handed it in."""
         if not self._owned:
             if self.raw.info.transaction_status in (pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR):
                 raise LeaseError("conn: expected no transaction in progress: the lease would be ours only when it commits")
@@ -328,5 +328,5 @@ def first_line(error: BaseException) -> str:
 
 
 def lock_key(purpose: str, schema: str) -> int:
-    """Return the key of the advisory lock under which something of a schema is done by one at a time."""
+    """Return the key of an advisory lock: it lets one session at a time do something (the purpose) in a schema."""
     return int.from_bytes(hashlib.blake2b(f"fastq {purpose} {schema}".encode(), digest_size=8).digest(), signed=True)

@@ -85,7 +85,7 @@ def read(payload: str) -> tuple[Hint | None, str]:
 
 
 def refused(error: BaseException) -> bool:
-    """Tell whether a transaction was refused since the queue of notifications is full, whichever library tells it."""
+    """Tell whether a transaction was refused since the queue of notifications is full, from the exception of any library."""
     cause: Any = error
     while cause is not None:
         code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)

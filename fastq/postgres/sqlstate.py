@@ -43,7 +43,7 @@ def taken_by_others(error: BaseException) -> bool:
 
 
 def row_refused(error: BaseException) -> bool:
-    """Tell whether the same statement may pass without one of its rows: unless it is known that no row is at fault."""
+    """Return True if a single row may have caused this error, so that splitting the batch can help."""
     state = _state(error)
     if state == "42501" or undefined_schema(error):  # a privilege, a table: ours for any row, or a trigger's own for some
         return getattr(getattr(error, "diag", None), "context", None) is not None

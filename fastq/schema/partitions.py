@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from fastq.postgres.db import Connection
 
-    Place = tuple[int, int]  # a page, and a row's number on it
+    Address = tuple[int, int]  # a page, and a row's number on it
 
 LOCK_TIMEOUT = "200ms"
 """How long completions may queue up behind a lock that this module waits for; a fifth of the time between two polls."""
@@ -87,16 +87,18 @@ def rows_aside(connection: Connection, page: int) -> list[tuple[int, int]]:
     return [(int(number), int(row)) for number, row in connection.ask(in_schema(found, connection.schema))]
 
 
-def bring_back(connection: Connection, keep_days: int, low: Place, high: Place, hold: Callable[[], None] = lambda: None) -> bool:
+def bring_back(
+    connection: Connection, keep_days: int, low: Address, high: Address, hold: Callable[[], None] = lambda: None
+) -> bool:
     """Move the rows of job_archive_rest between two addresses to their days; False, with none moved, if a lock did not come."""
-    place, kept = _between(low, high), _kept(connection, keep_days)
-    found = f"select distinct (finalized_at at time zone 'UTC')::date from fastq.job_archive_rest where {place} and {kept}"  # noqa: S608
+    within, kept = _between(low, high), _kept(connection, keep_days)
+    found = f"select distinct (finalized_at at time zone 'UTC')::date from fastq.job_archive_rest where {within} and {kept}"  # noqa: S608
     days = connection.ask(in_schema(found, connection.schema))
     for name in sorted({name_of(day) for (day,) in days} - set(partitions(connection))):
         if not _ensure(connection, name, hold) and name not in partitions(connection):
             return False  # the lock would be missing for the next day too
     moved = (
-        f"with moved as (delete from fastq.job_archive_rest where {place} returning *) "  # noqa: S608
+        f"with moved as (delete from fastq.job_archive_rest where {within} returning *) "  # noqa: S608
         f"insert into fastq.job_archive select * from moved where {kept}"
     )
     with _transaction(connection, hold) as succeeded:
@@ -119,7 +121,7 @@ def drop_aside(connection: Connection, keep_days: int, hold: Callable[[], None] 
     return gone if succeeded else None
 
 
-def _between(low: Place, high: Place) -> str:
+def _between(low: Address, high: Address) -> str:
     return f"ctid >= '({low[0]},{low[1]})' and ctid < '({high[0]},{high[1]})'"
 
 
@@ -204,9 +206,9 @@ def _ensure(connection: Connection, name: str, hold: Callable[[], None]) -> bool
         if name not in partitions(connection):
             for text in (
                 # Locks in the order of an insert: the archive, then its default partition. An insert into this day must wait
-                # for the archive: if it waited for the default partition, for which Postgres has chosen its row already, the row
-                # would be refused. Inserts are into today, or into yesterday by a transaction that began before midnight; for
-                # any other day no insert need wait.
+                # for the archive's lock: if it waited for the default partition's, Postgres would have routed its row there
+                # already, and would refuse it. Inserts are into today, or into yesterday by a transaction that began before
+                # midnight; for any other day no insert need wait.
                 f"lock table only fastq.job_archive in {mode} mode",
                 f"create table if not exists fastq.{name} (like fastq.job_archive including all) with ({SETTINGS})",
                 f"alter table fastq.{name} owner to {_owner(connection)}",

@@ -14,7 +14,7 @@ with clock as (
         (date_trunc('day', low at time zone 'UTC') + interval '1 day') at time zone 'UTC') as high
     from clock
 ), old as (
-    select id, ctid::text as place, queue
+    select id, ctid::text as address, queue
     from fastq.job_archive
     where finalized_at >= (select low from bounds) and finalized_at < (select high from bounds)
       and (queue = $6::text or ($6::text is null and queue <> all ($7::text[])))
@@ -25,4 +25,4 @@ with clock as (
 )
 select found.*, bounds.low, bounds.high, bounds.high >= bounds.newest
 from bounds
-cross join (select coalesce(array_agg(id), '{}'), coalesce(array_agg(place), '{}'), coalesce(array_agg(queue), '{}') from old) as found
+cross join (select coalesce(array_agg(id), '{}'), coalesce(array_agg(address), '{}'), coalesce(array_agg(queue), '{}') from old) as found

@@ -1,6 +1,6 @@
--- what: deletes finished jobs: those with the ids $7 at the places $8 that ended from $5 on and before $6, all on one day. Says how many.
+-- what: deletes finished jobs: those with the ids $7 at the row addresses (ctid) $8 that ended from $5 on and before $6, all on one day. Says how many.
 -- called by: lead/chores/prune. $1-$3 fence, $4 queues (null or empty: every queue).
--- index: none: the places say where in the day's partition; lease_pkey.
+-- index: none: the addresses say where in the day's partition; lease_pkey.
 -- locks: the lease's row, for key share; the rows.
 with held as (
     select from fastq.lease
@@ -8,9 +8,9 @@ with held as (
     for key share
 ), pruned as (
     delete from fastq.job_archive
-    using unnest($7::bigint[], $8::text[]) as given (id, place)
+    using unnest($7::bigint[], $8::text[]) as given (id, address)
     where exists (select from held)
-      and job_archive.ctid = given.place::tid and job_archive.id = given.id
+      and job_archive.ctid = given.address::tid and job_archive.id = given.id
       and job_archive.finalized_at >= $5::timestamptz and job_archive.finalized_at < $6::timestamptz
       and (coalesce(cardinality($4::text[]), 0) = 0 or job_archive.queue = any ($4::text[]))
     returning 1

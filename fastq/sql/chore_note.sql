@@ -14,8 +14,8 @@ set (term, ran_at, took, runs, changed, error) = (
         from (values
             (excluded.term, excluded.ran_at, excluded.took, excluded.runs, excluded.changed, excluded.error, 1),
             (chore.term, chore.ran_at, chore.took, chore.runs, chore.changed, chore.error, 2)
-        ) as latest (term, ran_at, took, runs, changed, error, place)
-        order by latest.term desc, latest.place
+        ) as latest (term, ran_at, took, runs, changed, error, nth)
+        order by latest.term desc, latest.nth
         limit 1
     ),
     fenced = chore.fenced + excluded.fenced

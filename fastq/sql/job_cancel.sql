@@ -28,10 +28,10 @@ with mine as (
 select given.id, coalesce(mine.state, done.state)::text,
     case when archived.id is not null then 'cancelled' when asked.id is not null then 'asked'
          when done.id is not null then 'finished' else 'missing' end
-from unnest($1::bigint[]) with ordinality as given (id, place)
+from unnest($1::bigint[]) with ordinality as given (id, nth)
 left join mine on mine.id = given.id
 left join archived on archived.id = given.id
 left join asked on asked.id = given.id
 left join (select id, state from fastq.job_archive where id = any ($1::bigint[])) as done on done.id = given.id
 cross join woken
-order by place
+order by nth

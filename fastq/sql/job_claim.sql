@@ -12,11 +12,11 @@ with claimed as (
     update fastq.job
     set state = 'running', claim = $1::bigint, attempt = attempt + 1, attempted_at = clock_timestamp()
     where job.ctid = any (array(
-        select pick.place
+        select pick.address
         from (values (1::smallint, $3::bigint, $8::bigint), (2, $4::bigint, $9::bigint), (3, $5::bigint, $10::bigint),
             (4, $6::bigint, $11::bigint)) as lane (priority, after, upto)
         cross join lateral (
-            select job.ctid as place, job.seq, job.args
+            select job.ctid as address, job.seq, job.args
             from fastq.job
             where job.queue = $2::text and job.priority = lane.priority and job.seq > lane.after and job.seq <= lane.upto
               and job.state = 'available' and job.id <> all ($14::bigint[])

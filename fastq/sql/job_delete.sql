@@ -21,8 +21,8 @@ with mine as (
 )
 select given.id, coalesce(mine.state, erased.state),
     case when coalesce(gone.id, erased.id) is not null then 'deleted' when mine.id is not null then 'running' else 'missing' end
-from unnest($1::bigint[]) with ordinality as given (id, place)
+from unnest($1::bigint[]) with ordinality as given (id, nth)
 left join mine on mine.id = given.id
 left join gone on gone.id = given.id
 left join erased on erased.id = given.id
-order by place
+order by nth

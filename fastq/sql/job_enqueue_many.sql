@@ -7,7 +7,7 @@
 -- index: none is read.
 -- locks: none but the new rows; with a wake-up the commit takes the lock of NOTIFY for a moment.
 with given as (
-    select kind, queue, priority, max_attempts, args, tags, meta, place,
+    select kind, queue, priority, max_attempts, args, tags, meta, nth,
         coalesce(at, statement_timestamp() + make_interval(secs => delay)) as due
     from unnest(
         string_to_array($1::text, E'\x1e'),
@@ -19,7 +19,7 @@ with given as (
         string_to_array($7::text, E'\x1e', '')::float8[],
         string_to_array($8::text, E'\x1e', '')::timestamptz[],
         string_to_array($9::text, E'\x1e', '')
-    ) with ordinality as given (kind, queue, priority, max_attempts, args, tags, delay, at, meta, place)
+    ) with ordinality as given (kind, queue, priority, max_attempts, args, tags, delay, at, meta, nth)
 ), enqueued as (
     insert into fastq.job (kind, queue, priority, max_attempts, args, tags, meta, state, seq, scheduled_at)
     select kind, queue, priority, max_attempts, args::json, string_to_array(tags, E'\x1f'), meta::jsonb,
@@ -27,7 +27,7 @@ with given as (
         case when due > statement_timestamp() then null else nextval('fastq.job_seq') end,
         case when due > statement_timestamp() then due end
     from given
-    order by place
+    order by nth
     returning id, case when seq is null then '@due' else queue end as wake
 ), woken as (
     select count(pg_notify($11::text, wake)) as hints from (select distinct wake from enqueued where $10::boolean) as hint

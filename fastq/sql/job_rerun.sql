@@ -35,9 +35,9 @@ with mine as (
 )
 select given.id, coalesce(mine.state, taken.state)::text,
     case when mine.state = 'running' then 'running' when coalesce(mine.id, revived.id) is not null then 'available' else 'missing' end
-from unnest($1::bigint[]) with ordinality as given (id, place)
+from unnest($1::bigint[]) with ordinality as given (id, nth)
 left join mine on mine.id = given.id
 left join taken on taken.id = given.id
 left join revived on revived.id = given.id
 cross join woken
-order by place
+order by nth

@@ -20,9 +20,9 @@ with held as (
     -- Ticks before the next one have been enqueued or given up, though their rows may have been deleted: they never come again.
     insert into fastq.periodic_tick (name, tick, job_id)
     select schedule.name, wanted.tick, nextval(pg_get_serial_sequence('fastq.job', 'id'))
-    from unnest($7::text[], $8::timestamptz[]) with ordinality as wanted (name, tick, place)
+    from unnest($7::text[], $8::timestamptz[]) with ordinality as wanted (name, tick, nth)
     join schedule on schedule.name = wanted.name and wanted.tick >= schedule.next_tick
-    order by wanted.place
+    order by wanted.nth
     on conflict do nothing
     returning name, tick, job_id
 ), enqueued as (

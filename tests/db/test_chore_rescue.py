@@ -347,13 +347,13 @@ def test_a_long_walk_is_no_outage(site, connection, clock, events, monkeypatch):
     running(connection, EXPIRED)
     chore = Rescue(heard=TTL)
     chore.run(site)
-    while chore._place is not None:
+    while chore._position is not None:
         clock.forward(TTL / 3)
         chore._ask_at = 0.0  # so long did it take
         chore.run(site)
 
     chore.run(site)
-    assert chore._place is not None, "a walk for the one that has expired meanwhile"
+    assert chore._position is not None, "a walk for the one that has expired meanwhile"
     assert waits(events) == []
 
 

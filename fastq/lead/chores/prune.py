@@ -74,7 +74,7 @@ class Walk:
         self.resting = False
         self._low: datetime | None = None  # begin of the next window; None: before the oldest partition
         self._step = STEP
-        self._old: Sequence[tuple[Any, ...]] = ()  # read and not deleted yet: id, place, queue
+        self._old: Sequence[tuple[Any, ...]] = ()  # read and not deleted yet: id, row address, queue
         self._window: tuple[datetime, datetime] | None = None  # of those
         self._full = False
         self._pruned = 0  # in the present window
@@ -88,8 +88,8 @@ class Walk:
         low, high = self._window
 
         def put(rows: Sequence[tuple[Any, ...]]) -> None:
-            ids, places, _ = (list(column) for column in zip(*rows, strict=True))
-            (pruned,) = site.write("archive_prune", site.queues, low, high, ids, places)
+            ids, addresses, _ = (list(column) for column in zip(*rows, strict=True))
+            (pruned,) = site.write("archive_prune", site.queues, low, high, ids, addresses)
             self._pruned += pruned
             site.changed += pruned
 
@@ -104,7 +104,7 @@ class Walk:
         rules = (self.share.days, self.share.queue, list(self.share.others), list(self.share.states))
         try:
             with block_ranges(site):
-                ids, places, queues, low, high, last = site.connection.run_one(
+                ids, addresses, queues, low, high, last = site.connection.run_one(
                     "archive_old", site.queues, self._low, oldest, self._step, *rules, LIMIT, aside
                 )
         except db.Error as error:
@@ -115,7 +115,7 @@ class Walk:
         if high <= low:
             self.resting = True
             return False
-        self._old, self._window, self._last = list(zip(ids, places, queues, strict=True)), (low, high), last
+        self._old, self._window, self._last = list(zip(ids, addresses, queues, strict=True)), (low, high), last
         self._full, self._pruned = len(ids) == LIMIT, 0
         return True
 

@@ -69,7 +69,7 @@ NAP = 0.005
 """Seconds between batches and windows, for the others; a guess."""
 
 BEGIN = ("", 0, 0)
-"""The place before the first job."""
+"""The position before the first job."""
 
 GONE = "the process that had it is gone: its host no longer gives a sign of life; whether the job had started is not known"
 
@@ -117,7 +117,7 @@ class Rescue:
         self._ask_at = 0.0  # monotonic time
         self._batch = Batch(self.name, BATCH)
         self._window = ChoreSize(self.name, WINDOW, SMALLEST_WINDOW)
-        self._place: tuple[str, int, int] | None = None  # where the walk is; None: none is under way
+        self._position: tuple[str, int, int] | None = None  # where the walk is; None: none is under way
         self._stranded: Sequence[tuple[Any, ...]] = ()  # read and not written yet: id, claim, attempt
         self._expired: frozenset[int] = frozenset()  # processes, when the walk began
         self._done: frozenset[int] = frozenset()  # expired processes that a whole walk has dealt with
@@ -129,7 +129,7 @@ class Rescue:
 
     def run(self, site: Site) -> float:
         """Look at the processes, or at one window of jobs, or give back one batch."""
-        if self._place is None and not self._stranded:
+        if self._position is None and not self._stranded:
             return self._look(site)
         if time.monotonic() >= self._ask_at:
             self._ask(site)  # a long walk is no break
@@ -137,7 +137,7 @@ class Rescue:
             self._walk(site)
         if self._stranded:
             self._rescue(site)
-        if self._place is None and not self._stranded:
+        if self._position is None and not self._stranded:
             self._finish()
         return NAP
 
@@ -163,7 +163,7 @@ class Rescue:
             return min(missing, enough(site.config) / STEPS)
         self._told = False
         if self._expired - self._done or time.monotonic() >= self._all_at:
-            self._place, self._found, self._again, self._ended = BEGIN, 0, 0, 0
+            self._position, self._found, self._again, self._ended = BEGIN, 0, 0, 0
             return NAP
         often = min(site.config.process_ttl / 3, self._all_at - time.monotonic())
         return often if next_in is None else min(max(next_in, 0.0) + MARGIN, often)
@@ -178,11 +178,11 @@ class Rescue:
         """Read the stranded jobs of the next window."""
         window, domain = self._window.now, site.config.leader_domain
         try:
-            ids, claims, attempts, looked, *place = site.connection.run_one(
+            ids, claims, attempts, looked, *position = site.connection.run_one(
                 "job_stranded",
                 site.queues,
                 domain,
-                *(self._place or BEGIN),
+                *(self._position or BEGIN),
                 window,
                 site.config.process_ttl,
                 list(self._expired),
@@ -196,7 +196,7 @@ class Rescue:
         aside = set(self._batch.aside())
         self._stranded = [row for row in zip(ids, claims, attempts, strict=True) if row[0] not in aside]
         self._found += len(self._stranded)
-        self._place = (place[0], place[1], place[2]) if looked == window else None
+        self._position = (position[0], position[1], position[2]) if looked == window else None
 
     def _rescue(self, site: Site) -> None:
         def put(rows: Sequence[tuple[Any, ...]]) -> None:

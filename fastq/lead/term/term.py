@@ -70,7 +70,7 @@ class Ending:
         self._set.set()
 
     def lost(self) -> None:
-        """End it because a thread of it saw that it is over; should the elector still believe in it, it gives the lease up."""
+        """End the term since a thread of it found that it is over; release the lease if the elector has not noticed yet."""
         self.set("lost")
         self._give_up()
 
