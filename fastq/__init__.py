@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.args.kinds import Args, Kind, kind
 from fastq.config import Config
-from fastq.enqueue.calls import Enqueue
+from fastq.enqueue.calls import Enqueue, Enqueued
 from fastq.errors import FastqError
 from fastq.jobs.job import Job, JobCancelled, JobTimeout, State
 from fastq.jobs.outcome import Cancel, Snooze
@@ -37,6 +37,7 @@ __all__ = [
     "Config",
     "Cron",
     "Enqueue",
+    "Enqueued",
     "Every",
     "FastqError",
     "Job",

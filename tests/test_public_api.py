@@ -14,7 +14,7 @@ from fastq import errors, testing
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
-    "Args", "AsyncClient", "Backfill", "Cancel", "Client", "Config", "Cron", "Enqueue", "Every", "FastqError",
+    "Args", "AsyncClient", "Backfill", "Cancel", "Client", "Config", "Cron", "Enqueue", "Enqueued", "Every", "FastqError",
     "Job", "JobCancelled", "JobDetail", "JobTimeout", "Kind", "Lease", "Registry", "Singleton", "SingletonStopped", "Snooze",
     "State", "Worker", "kind",
 }  # fmt: skip

@@ -288,7 +288,7 @@ def shares(connection: db.Connection) -> None:
     """bench/README.md: what the statement of a claim spends its time on, by leaving parts of it out."""
     whole = db.statement("job_claim", SCHEMA)
     update = whole.partition("\nselect\n")[0]
-    few = re.sub(r"returning .*", "returning id, seq", update)
+    few = re.sub(r"returning .*?(?=\n\))", "returning id, seq", update, flags=re.DOTALL)
     few += "\nselect string_agg(int8send(id), ''), string_agg(int8send(seq), '') from claimed"
     others = ", ".join(f"${number}::bigint" for number in (4, 5, 6, 8, 9, 10, 11, 12, 13))  # each must have a type
     others += ", $14::bigint[]"

@@ -114,11 +114,18 @@ def _parts_of(kind: msgspec.inspect.Type) -> list[tuple[str, msgspec.inspect.Typ
 def _unwritable(value: Any) -> str | None:
     """Say why JSON cannot hold a value."""
     try:
-        msgspec.json.encode(value)
+        msgspec.json.encode(value, enc_hook=as_known)
     except Exception as error:  # noqa: BLE001 - a subclass's own conversion may raise anything
         reason = str(error)
         return reason[:1].lower() + reason[1:]
     return None
+
+
+def as_known(value: object) -> int:
+    """Give msgspec a number for one of a class of its own, which it refuses, such as the id that `enqueue` returns."""
+    if isinstance(value, int):
+        return int(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")  # as msgspec says it
 
 
 def show(value: Any) -> str:

@@ -24,6 +24,7 @@ import msgspec
 from fastq.args.equal import hidden_difference, leaves_fields_out, moment_difference
 from fastq.args.faults import (
     MAX_DEPTH,
+    as_known,
     fault_in_json,
     fault_in_numbers,
     fault_in_text,
@@ -33,7 +34,7 @@ from fastq.errors import ArgsError
 
 A = TypeVar("A")
 
-_write: msgspec.json.Encoder = msgspec.json.Encoder()
+_write: msgspec.json.Encoder = msgspec.json.Encoder(enc_hook=as_known)
 _read_any: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _read_keys: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 

@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> int:
                 tags=options.tags,
             )
     if options.json:
-        output.json({"id": job_id})
+        output.json({"id": int(job_id)})
     else:
         output.out(f"enqueued job {job_id}")
     return 0

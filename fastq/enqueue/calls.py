@@ -51,6 +51,17 @@ class Enqueue:
         return f"Enqueue({self.args!r}{given})"
 
 
+class Enqueued(int):
+    """The id of a job that was enqueued: a number, which also says whether the job is new."""
+
+    __slots__ = ()
+
+    @property
+    def new(self) -> bool:
+        """Tell whether this call has made the job: always, for fastq has no jobs yet of which there can be only one."""
+        return True
+
+
 def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call:
     """Prepare one job; raise ArgsError, OptionError or UnknownKind if it is refused."""
     if isinstance(args, Enqueue):

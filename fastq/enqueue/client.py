@@ -23,7 +23,7 @@ from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args.kinds import Args, Kind
 from fastq.config import Config
 from fastq.enqueue import calls
-from fastq.enqueue.calls import Copy, Enqueue
+from fastq.enqueue.calls import Copy, Enqueue, Enqueued
 from fastq.enqueue.sessions import Sessions
 from fastq.enqueue.settings import Settings
 from fastq.jobs.spec import Options
@@ -52,11 +52,11 @@ class Client:
         return self._settings.config
 
     @overload
-    def enqueue(self, args: Args, *, conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]) -> int: ...
+    def enqueue(self, args: Args, *, conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]) -> Enqueued: ...
     @overload
     def enqueue(
         self, args: A, *, kind: Kind[A], conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
-    ) -> int: ...
+    ) -> Enqueued: ...
     def enqueue(
         self,
         args: Any,
@@ -65,8 +65,8 @@ class Client:
         conn: Conn | None = None,
         wake: bool = True,
         **options: Unpack[Options],
-    ) -> int:
-        """Enqueue one job and return its id.
+    ) -> Enqueued:
+        """Enqueue one job and return its id, a number that also says whether the job is `new`.
 
         `conn`: a connection or session of yours, whose transaction the job is part of. `kind`: for args whose class names none.
         `wake=False` sends no notification, and the job starts up to FASTQ_POLL_INTERVAL later: for a commit in two phases, which
@@ -77,7 +77,7 @@ class Client:
         here = self._here()
         call = calls.one(args, kind, options, self._settings.max_bytes)
         rows = here.run(call, conn, wake=wake)
-        return int(rows[0][0])
+        return Enqueued(rows[0][0])
 
     @overload
     def enqueue_many(

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastq.args.faults import endless_number
+from fastq.args.faults import as_known, endless_number
 from fastq.args.options import MAX_DELAY as MAX_SNOOZE
 from fastq.jobs.job import State
 from fastq.jobs.retry import MAX_DELAY, default_delay
@@ -205,7 +205,7 @@ def of_value(value: object) -> tuple[object, str | None]:
     if isinstance(value, Verdict):
         return value.said(), None
     try:
-        encoded = msgspec.json.encode(value)
+        encoded = msgspec.json.encode(value, enc_hook=as_known)
         text = encoded.decode()  # msgspec.Raw passes bytes that are no UTF-8
         _read_raw(encoded)  # msgspec.Raw may hold anything; this looks at it and makes nothing of it, in 0.2 us
         fault = endless_number(value) if "null" in text else None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
 
+from fastq.args.faults import as_known
 from fastq.args.kinds import Kind, kind_of
 from fastq.args.options import MAX_TAGS, Tags
 from fastq.errors import FastqError, OptionError, RegistryError
@@ -145,7 +146,7 @@ def check_name(name: object) -> str:
 def _in_order(args: Any, encoded: bytes) -> bytes:
     """Write args so that two programs write the same: a set has another order in each."""
     try:
-        return msgspec.json.encode(args, order="deterministic")
+        return msgspec.json.encode(args, enc_hook=as_known, order="deterministic")
     except Exception:  # noqa: BLE001 - a type that is not msgspec's: it writes itself
         return encoded
 

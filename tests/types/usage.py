@@ -19,7 +19,7 @@ import sqlalchemy.orm
 
 from fastq import JobDetail, State
 from fastq.args.kinds import Args, Kind, kind
-from fastq.enqueue.calls import Enqueue
+from fastq.enqueue.calls import Enqueue, Enqueued
 from fastq.enqueue.client import Client
 from fastq.enqueue.client_async import AsyncClient
 from fastq.jobs.job import Job
@@ -121,6 +121,8 @@ client.enqueue(SortArgs, priority=1)  # wrong
 client.enqueue("sort")  # wrong
 client.enqueue(SortArgs(["whale"]), priority="high")  # wrong
 client.enqueue_many([SortArgs(["whale"]), "sort"])  # wrong
+assert_type(client.enqueue(SortArgs(["whale"])), Enqueued)
+assert_type(client.enqueue(SortArgs(["whale"])).new, bool)
 client.enqueue_many([PlainStruct(1)], kind=MAIL)  # wrong
 client.enqueue(SortArgs(["whale"]), tags=("a", "b"))
 client.enqueue(SortArgs(["whale"]), tags={"a"})
