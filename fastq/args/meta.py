@@ -1,9 +1,9 @@
-"""Declare what features keep with a job in its column `meta`: one `Key` each, with a name, a type, a way in and a way out.
+"""Declare the values that features keep with a job in its column `meta`: one `Key` each, with a name, a type, ways in and out.
 
 A key is all that a new column of a job takes. The job's spec writes it, from the option of its name (`Options` in jobs/spec.py
 says which options there are), and the statements that insert a job carry the whole of meta; it is read as an attribute, where
 `Job` (jobs/job.py) or another class that has a `meta` names it: `source = SOURCE`. The claim, the archive and the codec know
-none of the keys. `encoded` runs in the enqueuing thread, a key is read in whatever thread has the job. Plain values, no I/O.
+none of the keys. `encoded` runs in the enqueuing thread, a key is read in the thread that has the job. Plain values, no I/O.
 
 Invariants: a name stands for one type; where no key is set, meta is null and costs nothing; the text of meta is ASCII, so that it
 reads the same in every encoding that a caller's connection may have.
@@ -36,11 +36,11 @@ OPTIONS: dict[str, Key[Any]] = {}
 
 
 class Keeper(Protocol):
-    """A `Job`, or what an operator sees of one."""
+    """A `Job`, or an operator's view of one."""
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Give what features keep with the job."""
+        """Give the values that features keep with the job."""
         ...
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ChildState(enum.Enum):
-    """What a child does, as its supervisor knows it."""
+    """The state of a child, as its supervisor knows it."""
 
     STARTING = "starting"
     WORKING = "working"
@@ -42,7 +42,7 @@ ARROWS = {
     (ChildState.RECYCLING, ChildState.ENDED): "its jobs have ended, or it crashed or was killed",
     (ChildState.STOPPING, ChildState.ENDED): "it has stopped, or was killed since it had not in time",
 }
-"""All transitions, and what causes each. A child that recycles may give its place up later; that is no state of its own."""
+"""All transitions, each with its cause. A child that recycles may give its place up later; that is no state of its own."""
 
 
 class Child:

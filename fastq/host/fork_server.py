@@ -4,8 +4,8 @@ Used by the supervisor's main thread; `interrupt` by the handler of its signals.
 (`multiprocess`): a clean interpreter without a thread or a connection that has imported the app and frozen its objects
 (`gc.freeze`), so that children share its pages, and the supervisor may own threads and connections because it never forks itself.
 
-Of multiprocess only the start of a process is used: never its queues, pipes or pickled messages. A child is told what it needs by
-a `Seat`, sent once, by us, to our own fork server. A child's death is seen as the end of a pipe (its sentinel).
+Of multiprocess only the start of a process is used: never its queues, pipes or pickled messages. A child is sent one `Seat`, by
+us, through our own fork server. A child's death is seen as the end of a pipe (its sentinel).
 
 A start waits for the fork server, which may be importing the app for as long as it likes: `interrupt` ends that wait.
 It is not begun without descriptors for all of it: half a request ends the fork server, and all children with it.
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from fastq.config import Config
 
 OWN_DESCRIPTORS, DESCRIPTORS_OF_CHILD = 128, 4
-"""What a supervisor has open: some dozen connections, pipes and libraries' files; and for each child the ends of two pipes, its
-sentinel and the pipe that tells it of our end. 256 children are as many as there are by the usual limit of 1,024."""
+"""Descriptors of a supervisor: some dozen connections, pipes and libraries' files; and for each child the ends of two pipes, its
+sentinel and the pipe that tells it of our end. The usual limit of 1,024 is enough for 224 children."""
 
 DESCRIPTORS_OF_START = 12
-"""What a start opens beside the child's pipes, for a moment: 5, and 5 more where the fork server has to be started first."""
+"""Descriptors that a start opens beside the child's pipes, for a moment: 5, and 5 more if the fork server has to be started."""
 
 
 class Descriptor:
@@ -135,7 +135,7 @@ class ForkServer:
 
 
 def _pipes() -> tuple[int, int, int, int]:
-    """Make two pipes that whoever writes never waits for, or none."""
+    """Make two pipes to which a write never blocks, or none."""
     first = os.pipe()
     try:
         second = os.pipe()
@@ -149,7 +149,7 @@ def _pipes() -> tuple[int, int, int, int]:
 
 
 def _allow_descriptors(count: int) -> None:
-    """Raise the soft limit of what a process may have open, as far as the hard one lets it; children inherit that."""
+    """Raise the soft limit of open descriptors, as far as the hard one lets it; children inherit that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:
         with suppress(ValueError, OSError):
@@ -171,7 +171,7 @@ def _make_sure_of_descriptors(fd: int) -> None:
     duplicates: list[int] = []
     try:
         for _ in range(DESCRIPTORS_OF_START):
-            duplicates.append(os.dup(fd))  # noqa: PERF401 - what was made is closed, also where the next one fails
+            duplicates.append(os.dup(fd))  # noqa: PERF401 - those that were made are closed, also if the next one fails
     finally:
         for duplicate in duplicates:
             os.close(duplicate)

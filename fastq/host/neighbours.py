@@ -1,8 +1,8 @@
-"""Look at what other supervisors mean for this one: a domain that was earlier on our queues, or nobody who leads.
+"""Look at the other supervisors for this one: another domain may have been earlier on our queues, or nobody may lead.
 
-Run by the registrar's thread, on its connection, after a beat: so it is done whoever leads, and where nobody does. `fastq run`
-refuses to start where another domain maintains one of its queues, but two that start in the same moment do not see each other
-then. Behind their first beats they do; the one whose domain came later stops.
+Run by the registrar's thread, on its connection, after a beat: so it is done under any leader, and without one. `fastq run`
+refuses to start if another domain maintains one of its queues, but two that start in the same moment do not see each other then.
+After their first beats they do; the one with the later domain stops.
 
 It deliberately changes nothing in the database, and asks little: about domains for one time to live after the first beat, about
 leaders only where this supervisor itself leaves that to others.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fastq.config import Config
 
 LEASES = 3
-"""Times to live of a lease between two looks for a leader: what is seen twice is no takeover."""
+"""Times to live of a lease between two looks for a leader: if there is none at both, it is no takeover."""
 
 
 class Neighbours:
@@ -37,7 +37,7 @@ class Neighbours:
         self._missed = 0  # looks in a row at which nobody led
 
     def look(self, ask: Callable[..., list[tuple[Any, ...]]]) -> None:
-        """Look at what is due; `ask` runs a statement by its name."""
+        """Take the looks that are due; `ask` runs a statement by its name."""
         now = time.monotonic()
         if self._until is None:
             self._until = now + self._config.process_ttl

@@ -42,7 +42,7 @@ LATE = "did not stop in time"
 
 
 class Overdue:
-    """The supervisor's looks at what should have ended. `kill_fork_server` does that; all children end with it."""
+    """The supervisor's looks at processes that should have ended. `kill_fork_server` does that; all children end with it."""
 
     def __init__(self, config: Config, board: Board, places: Places, kill_fork_server: Callable[[], None]) -> None:
         self._config = config
@@ -62,7 +62,7 @@ class Overdue:
         return longest if self._all_by is None else max(0.0, min(longest, self._all_by - time.monotonic()))
 
     def look(self, *, stopping: bool) -> None:
-        """Kill what is overdue."""
+        """Kill overdue processes."""
         now = time.monotonic()
         if now - self._looked_at > GAP:
             self._patient_until = now + BEYOND_GRACE
@@ -92,7 +92,7 @@ class Overdue:
         """See to it that a process of this host stands for the singletons: one that cannot even tick has lost their leases.
 
         A singleton may hold the interpreter lock, or a job may, or somebody has stopped the process. Without a job nothing is
-        lost by killing it, and a function whose lease is over must not go on. Jobs keep the time that they have.
+        lost by killing it, and a function must not go on once its lease is over. Jobs keep the time that they have.
         """
         config = self._config
         limit = int((config.lease_ttl + config.timeout_grace + BEYOND_GRACE) * 1e9)

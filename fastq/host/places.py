@@ -46,7 +46,7 @@ LINGER = 1.0
 jobs the second takes milliseconds, and the jobs of the first may have hours to go."""
 
 TOLD = 10
-"""Ids in the line that tells of a death: a guess at what a person follows up."""
+"""Ids in the line that reports a death: a guess at how many a person follows up."""
 
 KILLED = -9
 """The exit code of a process that was ended by SIGKILL."""
@@ -108,7 +108,7 @@ class Places:
         return bool(self._respawn_at)
 
     def fill(self) -> None:
-        """Fill the empty places whose pause is over."""
+        """Fill the empty places if their pause is over."""
         now = time.monotonic()
         for place, at in list(self._respawn_at.items()):
             if now >= at:
@@ -220,7 +220,7 @@ class Places:
 
 
 def _hint(child: Child, desk: memoryview, code: int) -> str | None:
-    """Say what may have ended a child."""
+    """Return a hint at the cause of a child's end."""
     if code == KILLED and not child.killed_because:
         return "out of memory?"
     return "a thread of fastq broke, see above" if code == BROKEN and desk[board.LEFT] else None

@@ -1,8 +1,8 @@
 """Preloaded by the fork server: import the app once for all worker processes, then freeze.
 
 Runs at import, in the fork server's only thread, before any fork; that import is the purpose of this module and nothing
-else imports it. What it loads every child shares: `gc.freeze` moves all objects where the collector does not touch them,
-so their pages stay shared. A failure is silent here: the child imports the app again and says what is wrong.
+else imports it. All children share the modules that it loads: `gc.freeze` moves all objects where the collector does not touch
+them, so their pages stay shared. A failure is silent here: the child imports the app again and reports it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from setproctitle import setproctitle, setthreadtitle
 
-import fastq.work.process  # what all children share
+import fastq.work.process  # shared by all children
 import fastq.work.seat
 from fastq.environment import fork_server_settings
 from fastq.jobs import app
@@ -27,9 +27,9 @@ setthreadtitle("fastq-fork")
 
 
 def ignore_stops() -> None:
-    """Ignore what stops a host: a service manager or a terminal signals the whole group, and children die with this process.
+    """Ignore signals that stop a host: a service manager or terminal signals the whole group, and children die with this process.
 
-    Only the supervisor's end may end it. The pipe that tells of that is held by children too, one of which may be stuck.
+    Only the supervisor's end may end it. Children hold the pipe for that too, and one of them may be stuck.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -1,1 +1,1 @@
-"""What a job is: its spec, its outcomes, schedules, retries, and the registry of workers. Plain values, no I/O."""
+"""A job: its spec, its outcomes, schedules, retries, and the registry of workers. Plain values, no I/O."""

@@ -1,8 +1,9 @@
-"""Say what an application can declare in a registry: `Declaration`, of which each sort of thing has a class.
+"""Things that an application can declare in a registry: `Declaration`, of which each sort has a class.
 
 Declarations are made and checked while the application is imported, in one thread, and only read afterwards. Those of workers and
 of periodic jobs are in worker.py and periodic.py, that of singletons is here. A room that has another sort of thing to declare
-derives a class and hands its objects to `Registry.declare`: the registry, app.py and `fastq run` go by what the class says.
+derives a class and hands its objects to `Registry.declare`: the registry, app.py and `fastq run` know nothing but the methods of
+the class.
 
 Invariant: a registry holds a declaration only after its `check`. A class deliberately does not say how the thing is worked: the
 room that works it asks the registry for the declarations of that class.
@@ -41,14 +42,14 @@ class Declaration:
         return self
 
     def check(self) -> None:
-        """Refuse a mistake with a RegistryError that names the place and says what to write; the name is known to be new."""
+        """Refuse a mistake with a RegistryError that names the place and the remedy; the name is known to be new."""
 
     def twice(self, known: Declaration) -> str:
-        """Say that the name is taken by another declaration, and what to do about it."""
+        """Make the message that the name is taken by another declaration, with the remedy."""
         return f"{self.noun} '{self.name}' is defined twice: {known.place} and {self.place}; rename or remove one"
 
     def row(self) -> tuple[str, ...]:
-        """Return what the table of `fastq run` shows, a text for each of the columns."""
+        """Return a row for the table of `fastq run`, a text for each of the columns."""
         return ()
 
 
@@ -67,7 +68,7 @@ class SingletonDeclaration(Declaration):
         return self._function
 
     def check(self) -> None:
-        """Refuse a function that could not be called with a handle, or whose body would not run then."""
+        """Refuse a function that could not be called with a handle, or that would not run its body then."""
         told, function = f"singleton '{self.name}'", self._function
         if not _is_function(function):
             raise RegistryError(f"{told}: expected a function, got {function!r}")

@@ -101,7 +101,7 @@ class JobBatch(Protocol):
         ...
 
     def meta(self, row: int, /) -> Mapping[str, Any]:
-        """Give what features keep with the job."""
+        """Give the values that features keep with the job."""
         ...
 
 
@@ -109,8 +109,8 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     """One attempt at a job; the argument of `Worker.work`.
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
-    periodic job), `meta` (what features of fastq keep with it), and `cancelled`: true once it is to end. `Job.of(args)` makes
-    one for a test. The other fields are fastq's own.
+    periodic job), `meta` (values that features of fastq keep with it), and `cancelled`: true once it is to end. `Job.of(args)`
+    makes one for a test. The other fields are fastq's own.
     """
 
     id: int
@@ -184,7 +184,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Give what features keep with the job (args/meta.py), to read; empty if none keeps anything. It is fastq's own."""
+        """Give the values that features keep with the job (args/meta.py), to read; empty if there are none. It is fastq's own."""
         kept = self.batch.meta(self.row)
         return MappingProxyType(kept) if kept else EMPTY
 

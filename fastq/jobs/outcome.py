@@ -1,4 +1,4 @@
-"""Say what an attempt came to, as a value, and where its job's row goes: each outcome states its own `Fate`.
+"""The outcome of an attempt, as a value that says where its job's row goes: each outcome states its own `Fate`.
 
 Outcomes are made in executors' threads and on the event loop, and read by the completer. Attempts that end elsewhere fail there:
 in the watchdog (given up), the producer (args that do not fit) and the completer (refused). Plain data, no I/O.

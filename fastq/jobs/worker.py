@@ -37,7 +37,7 @@ class Worker(Generic[A]):
     """Derive from `Worker[SortArgs]`, write `work`, register it. For a TypedDict: `Worker[MailDict], kind=MAIL`.
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `timeout`, `archive`. May be written:
-    `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell what it works and how.
+    `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which jobs it works, and how.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"
@@ -97,7 +97,7 @@ class WorkerDeclaration(Declaration):
         return f"kind '{self.name}' has two workers: {known.place} and {self.place}; {advice}"
 
     def check(self) -> None:
-        """Refuse a worker whose jobs would fail; then settle its options, and note in it what it works and how."""
+        """Refuse a worker whose jobs would fail; then settle its options, and note its kind and mode in it."""
         worker, kind = self._worker, self._kind
         if reason := unfinished(kind.type) or fault_in_fields(kind.type):
             raise RegistryError(f"{self.place}: the args of kind '{kind.name}': {reason}")
@@ -109,7 +109,7 @@ class WorkerDeclaration(Declaration):
             worker.mode = LOOP if worker.is_async else THREADS
 
     def row(self) -> tuple[str, ...]:
-        """Return what the table of `fastq run` shows of the worker."""
+        """Return the worker's row in the table of `fastq run`."""
         worker = self._worker
         timeout = "none" if worker.timeout is None else f"{worker.timeout:g} s"
         attempts = str(worker.kind.max_attempts or DEFAULT_MAX_ATTEMPTS)

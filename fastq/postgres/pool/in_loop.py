@@ -24,7 +24,7 @@ def home() -> Home:
 
 
 def forget_ended(by_home: dict[Home, Any]) -> None:
-    """Drop what event loops of this process had that are closed; other threads may add theirs meanwhile."""
+    """Drop the entries of closed event loops of this process; other threads may add theirs meanwhile."""
     process = os.getpid()
     for old in list(by_home):
         if old[0] == process and old[1].is_closed():

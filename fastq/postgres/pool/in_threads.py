@@ -25,7 +25,7 @@ home = os.getpid
 
 
 def forget_ended(by_home: dict[Home, Any]) -> None:
-    """Forget nothing: while this process runs it has not ended, and dropping what a parent had would close it."""
+    """Forget nothing: while this process runs it has not ended, and dropping a parent's entry would close its connections."""
 
 
 Semaphore = threading.Semaphore

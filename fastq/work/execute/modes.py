@@ -19,7 +19,7 @@ MODES: tuple[type[Mode], ...] = (Threads, Loop)
 
 
 def check_modes(workers: Iterable[Worker[Any]]) -> None:
-    """Refuse a worker whose mode is none of ours: a registry does not know them, and a process could not start."""
+    """Refuse a worker with a mode that is none of ours: a registry does not know them, and a process could not start."""
     known = [mode.name for mode in MODES]
     for worker in workers:
         if worker.mode not in known:
