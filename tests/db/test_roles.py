@@ -31,8 +31,8 @@ def grants():
 
 def matrix():
     """Return the table of the documentation: what a role may do, whether it may."""
-    table = (DOCS / "security.md").read_text().partition("| what |")[2].partition("\n\n")[0]
-    head, _, *rows = ("| what |" + table).splitlines()
+    table = (DOCS / "security.md").read_text().partition("| right |")[2].partition("\n\n")[0]
+    head, _, *rows = ("| right |" + table).splitlines()
     roles = [cell.strip() for cell in head.strip("|").split("|")][1:]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     return [(what, role, may) for what, *answers in cells for role, may in zip(roles, answers, strict=True)]
@@ -151,7 +151,7 @@ ACTIONS = {
     "give a job an id of its own choice": choose_an_id,
     "read args, errors and outputs": read,
     "list queues": admin.list_queues,
-    "list leaders and what their chores did": list_leaders,
+    "list leaders and the runs of their chores": list_leaders,
     "list periodic jobs": periodic.list_periodic,
     "cancel, retry and delete jobs": change_jobs,
     "pause and resume queues": pause_queues,
