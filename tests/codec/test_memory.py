@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fastq.args.kinds import Kind
+from fastq.work.codec.codec import decode
 from tests.codec.claims import Flat, claimed, workers_of
 
 BATCH = 1_000
@@ -22,7 +23,7 @@ def resident():
 def pass_through(codec, batches, rows, workers):
     """Claim, decode and encode."""
     for _ in range(batches):
-        good, bad, _ = codec.decode(claimed(rows), workers)
+        good, bad, _ = decode(claimed(rows), workers, codec.read)
         assert len(good) + len(bad) == BATCH
         codec.encode_ints([job.id for job in good])
         codec.encode_texts([job.args.s for job in good])

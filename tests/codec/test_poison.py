@@ -107,7 +107,7 @@ def complete(bad, good, database):
 def test_what_is_merely_odd_is_read_as_it_is(codec, connection, name):
     args, expected = HARMLESS[name]
     insert(connection, [("flat", '{"n":1}'), ("flat", args), ("flat", '{"n":2}')])
-    good, bad, _ = codec.decode(claim(connection), WORKERS)
+    good, bad, _ = door.decode(claim(connection), WORKERS, codec.read)
 
     assert bad == []
     assert [job.args for job in good] == [Flat(1), expected, Flat(2)]

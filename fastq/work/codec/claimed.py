@@ -5,7 +5,7 @@ Made by the producer from the blobs of sql/job_claim.sql; its jobs look things u
 
 The rows of an UPDATE come in the order of the table's pages. That is nearly always the order of seq; where it is not
 (pages were used again, or the claim spans priorities) the rows are sorted here, so that jobs start in their order.
-It deliberately does not decode args: codec.py does.
+It splits the rows by kind and deliberately does not decode args: codec.py does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SEPARATOR = b"\x1e"
-"""Stands between kinds and, after a comma, between args: valid JSON has no raw control character."""
+"""Stands between kinds: valid JSON, which the args are, has no raw control character either."""
+
+BETWEEN = b"," + SEPARATOR
+"""Stands between the args of two jobs."""
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """The moment from which Postgres counts microseconds in a binary timestamptz."""
@@ -96,17 +99,27 @@ class Claimed:
 
     def split_args(self) -> list[bytes]:
         """Return the args of each job as JSON."""
-        return self.args.split(b"," + SEPARATOR)
+        return self.args.split(BETWEEN)
+
+    def batches(self) -> list[tuple[KindBatch, Sequence[int], bytes]]:
+        """Split the claim by kind; return the batch, the rows and the args of each."""
+        only = self._only_kind()
+        if only is not None:
+            return [(KindBatch(self, only.decode()), range(len(self.ids)), self.args)]
+        elements = self.split_args()
+        rows_by_kind: dict[bytes, list[int]] = {}
+        for row, kind in enumerate(self._kinds.split(SEPARATOR)):
+            rows_by_kind.setdefault(kind, []).append(row)
+        return [
+            (KindBatch(self, kind.decode()), rows, BETWEEN.join([elements[row] for row in rows]))
+            for kind, rows in rows_by_kind.items()
+        ]
 
     def forget_args(self) -> None:
         """Let go of the undecoded args: a job that runs for hours keeps its claim, but needs no neighbour's args."""
         self.args = self._kinds = b""
 
-    def split_kinds(self) -> list[bytes]:
-        """Return the kind of each job."""
-        return self._kinds.split(SEPARATOR)
-
-    def only_kind(self) -> bytes | None:
+    def _only_kind(self) -> bytes | None:
         """Return the kind if all jobs have the same one, without splitting: one comparison of bytes."""
         end = self._kinds.find(SEPARATOR)
         kind = self._kinds if end < 0 else self._kinds[:end]
@@ -133,9 +146,9 @@ class Claimed:
 
     def _sort(self) -> None:
         order = sorted(range(len(self.ids)), key=list(zip(self.priorities, self.seqs, strict=True)).__getitem__)
-        kinds, args = self.split_kinds(), self.split_args()
+        kinds, args = self._kinds.split(SEPARATOR), self.split_args()
         self._kinds = SEPARATOR.join([kinds[row] for row in order])
-        self.args = (b"," + SEPARATOR).join([args[row] for row in order])
+        self.args = BETWEEN.join([args[row] for row in order])
         self._created = b"".join([self._created[8 * row : 8 * row + 8] for row in order])
         for name in ("ids", "seqs", "attempts", "max_attempts", "priorities"):
             column = getattr(self, name)
@@ -147,14 +160,14 @@ class KindBatch:
 
     __slots__ = ("_claimed", "claim", "kind", "max_attempts", "priorities", "queue", "work", "worker")
 
-    def __init__(self, claimed: Claimed, kind: str, worker: object, work: object) -> None:
+    def __init__(self, claimed: Claimed, kind: str, worker: object = None, work: object = None) -> None:
         self._claimed = claimed
         self.kind = kind
         self.queue = claimed.queue
         self.claim = claimed.claim
         self.priorities = claimed.priorities
         self.max_attempts = claimed.max_attempts
-        self.worker = worker
+        self.worker = worker  # None until `decode` has found it, and for a kind without one
         self.work = work
 
     def created_at(self, row: int, /) -> datetime:

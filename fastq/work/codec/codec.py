@@ -1,44 +1,75 @@
-"""The one door to the codec: the C core if it was built, else its Python twin.
+"""The one door to the codec: from a claim to its jobs, and from completions to arrays, by the C core or its Python twin.
 
-`FASTQ_CODEC` asks for one of them; `auto` takes C where it is there. Decided once per process, at its start: code that has a
-configuration calls `use`, before any thread of ours runs. Without that, it is decided at the first call.
+`decode` runs in the producer's thread of a worker process, the encoders in its and in the completer's. `FASTQ_CODEC` asks for one
+of the twins; `auto` takes C where it is there. Decided once per process, at its start: code that has a configuration calls `use`,
+before any thread of ours runs. Without that, it is decided at the first call.
+
+Splitting a claim by kind and making its jobs is the same with either twin, so it is done here; a twin reads the args of one kind.
+It deliberately does not decide over a job that cannot run: the producer does.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastq.config import Config
-from fastq.errors import ConfigError
+from fastq.errors import ArgsError, ConfigError
+from fastq.jobs.job import Job
 from fastq.work.codec import twin
+from fastq.work.shared.django_jobs import work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from types import ModuleType
+    from collections.abc import Callable, Mapping, Sequence
 
+    from fastq.args.text import ArgsCodec
     from fastq.jobs.worker import Worker
     from fastq.work.codec.claimed import Claimed
+
+    Jobs = list[Job[Any]]
+    Read = Callable[[ArgsCodec[Any], bytes, int], tuple[list[Any], list[int]]]
 
 MAX_TEXT = 2**20
 """Bytes that are kept of one text. More than any text of outcome.py has; it bounds a statement in any case."""
 
-_twin: ModuleType | None = None  # written by `use`
+
+class Twin(Protocol):
+    """The functions of twin.py, which says what they compute, and of core.py."""
+
+    def read(self, codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], list[int]]:
+        """Read the args of `count` jobs of a kind."""
+
+    def encode_ints(self, values: Sequence[int]) -> bytes:
+        """Encode a bigint[]."""
+
+    def encode_floats(self, values: Sequence[float]) -> bytes:
+        """Encode a float8[]."""
+
+    def encode_bools(self, values: Sequence[bool]) -> bytes:
+        """Encode a boolean[]."""
+
+    def encode_texts(self, values: Sequence[str | None], cap: int = 0) -> bytes:
+        """Encode a text[]."""
+
+
+_twin: Twin | None = None  # written by `use`
 
 
 def use(wanted: str = "auto") -> str:
     """Take the twin that is wanted, `auto`, `c` or `python`, and name it; ConfigError if C is wanted and was not built."""
     global _twin  # noqa: PLW0603 - one decision per process, like which extension module is loaded
-    found: ModuleType | None = None
+    _twin = twin
     if wanted != "python":
         try:
-            from fastq.work.codec import core as found  # noqa: PLC0415 - may not be there
+            from fastq.work.codec import core  # noqa: PLC0415 - may not be there
+
+            _twin = core
         except (ImportError, AttributeError) as error:  # not built, or of another version
             if wanted == "c":
                 raise ConfigError(
                     f"FASTQ_CODEC=c: expected the C core, but it cannot be used ({error}); "
                     f"install from a wheel or with a C compiler, or leave FASTQ_CODEC at 'auto'"
                 ) from error
-    _twin = found or twin
     return in_use()
 
 
@@ -47,37 +78,57 @@ def in_use() -> str:
     return "python" if _chosen() is twin else "c"
 
 
-def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]]) -> tuple[twin.Jobs, twin.Jobs, twin.Jobs]:
-    """Make the jobs of a claim: those to execute, those that do not decode (outcome: the error), those of unknown kinds."""
-    made: tuple[twin.Jobs, twin.Jobs, twin.Jobs] = _chosen().decode(claimed, workers)
-    return made
+def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read | None = None) -> tuple[Jobs, Jobs, Jobs]:
+    """Make the jobs of a claim: those to execute, those that do not decode (outcome: the error), those of unknown kinds.
+
+    A test gives the `read` of a twin; otherwise it is that of the twin in use.
+    """
+    good: Jobs = []
+    bad: Jobs = []
+    unknown: Jobs = []
+    read = read or _chosen().read
+    batches = claimed.batches()
+    for batch, rows, blob in batches:
+        whole = len(batches) == 1
+        ids = claimed.ids if whole else [claimed.ids[row] for row in rows]
+        attempts = claimed.attempts if whole else [claimed.attempts[row] for row in rows]
+        worker = workers.get(batch.kind)
+        if worker is None:
+            unknown.extend(map(Job, ids, attempts, repeat(None), rows, repeat(batch)))
+            continue
+        batch.worker, batch.work = worker, work_of(worker)
+        args, refused = read(worker.kind.codec, blob, len(rows))
+        jobs = list(map(Job, ids, attempts, args, rows, repeat(batch)))
+        for place in refused:
+            jobs[place].outcome = jobs[place].args
+            bad.append(jobs[place])
+        good.extend(jobs if not refused else [job for job in jobs if type(job.args) is not ArgsError])
+    if len(batches) > 1:
+        good.sort(key=lambda job: job.row)  # as claimed, not kind by kind
+    return good, bad, unknown
 
 
 def encode_ids(ids: Sequence[int]) -> bytes:
     """Encode a bigint[] in Postgres' binary format."""
-    encoded: bytes = _chosen().encode_ints(ids)
-    return encoded
+    return _chosen().encode_ints(ids)
 
 
 def encode_floats(values: Sequence[float]) -> bytes:
     """Encode a float8[] in Postgres' binary format."""
-    encoded: bytes = _chosen().encode_floats(values)
-    return encoded
+    return _chosen().encode_floats(values)
 
 
 def encode_bools(values: Sequence[bool]) -> bytes:
     """Encode a boolean[] in Postgres' binary format."""
-    encoded: bytes = _chosen().encode_bools(values)
-    return encoded
+    return _chosen().encode_bools(values)
 
 
 def encode_texts(values: Sequence[str | None]) -> bytes:
     """Encode a text[] in Postgres' binary format; characters that Postgres cannot store become U+FFFD."""
-    encoded: bytes = _chosen().encode_texts(values, MAX_TEXT)
-    return encoded
+    return _chosen().encode_texts(values, MAX_TEXT)
 
 
-def _chosen() -> ModuleType:
+def _chosen() -> Twin:
     if _twin is None:
         use(Config.load().codec)
     assert _twin is not None

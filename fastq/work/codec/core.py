@@ -25,14 +25,12 @@ from msgspec import NODEFAULT
 from fastq._fastq import ffi, lib
 from fastq.errors import ArgsError
 from fastq.work.codec import twin
-from fastq.work.codec.twin import BETWEEN
+from fastq.work.codec.claimed import BETWEEN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from fastq.args.text import ArgsCodec
-    from fastq.jobs.worker import Worker
-    from fastq.work.codec.claimed import Claimed
 
 SMALL = 64
 """Jobs below which msgspec is faster: a call with its buffers costs 5 to 13 us before the first job, msgspec's 1."""
@@ -143,11 +141,6 @@ def _flat_type(type_: Any) -> tuple[type, bool]:
             return _flat_type(others[0])[0], True
     constrained = any(getattr(type_, name) is not None for name in getattr(type_, "__struct_fields__", ()))
     return (object if constrained else type(type_)), False
-
-
-def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]]) -> tuple[twin.Jobs, twin.Jobs, twin.Jobs]:
-    """Make the jobs of a claim, as the twin does."""
-    return twin.decode(claimed, workers, read)
 
 
 def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], list[int]]:

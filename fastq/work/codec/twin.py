@@ -1,36 +1,26 @@
 """The codec in Python: the specification of decoding and encoding, the fallback if the C core was not built, and its oracle.
 
-`decode` runs in the producer's thread of a worker process, the others in the completer's. Pure functions of bytes and plain
-values. The C twin (core.py) must give equal answers for every input; tests compare them. Splitting a claim by kind and making its
-jobs is here alone, for both: the C twin gives `decode` another way to read the args of a kind.
+`read` runs in the producer's thread of a worker process, the others in the completer's. Pure functions of bytes and plain values.
+The C twin (core.py) must give equal answers for every input; tests compare them. A twin deliberately knows neither claims nor
+jobs: codec.py makes the jobs, and asks a twin for the args of a kind.
 """
 
 from __future__ import annotations
 
 import struct
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from fastq.errors import ArgsError
-from fastq.jobs.job import Job
 from fastq.texts import clean
-from fastq.work.codec.claimed import SEPARATOR, Claimed, KindBatch
-from fastq.work.shared.django_jobs import work_of
+from fastq.work.codec.claimed import BETWEEN, SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from fastq.args.text import ArgsCodec
-    from fastq.jobs.worker import Worker
-
-    Read = Callable[[ArgsCodec[Any], bytes, int], tuple[list[Any], list[int]]]
-    Jobs = list[Job[Any]]
 
 BOOL, INT8, TEXT, FLOAT8 = 16, 20, 25, 701
 """The oids of these types, in every Postgres."""
-
-BETWEEN = b"," + SEPARATOR
-"""Stands between the args of two jobs."""
 
 _CONTINUES = range(0x80, 0xC0)  # a byte of UTF-8 that does not begin a character
 
@@ -42,49 +32,6 @@ def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], lis
         return args, []
     found = [codec.decode_at(row, element) for row, element in enumerate(blob.split(BETWEEN))]
     return found, [row for row, value in enumerate(found) if type(value) is ArgsError]
-
-
-def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read = read) -> tuple[Jobs, Jobs, Jobs]:
-    """Make the jobs of a claim: those to execute, those that do not decode (outcome: the error), those of unknown kinds."""
-    only = claimed.only_kind()
-    if only is not None:
-        return _decode_kind(claimed, only, claimed.args, range(len(claimed)), workers, read)
-    good: Jobs = []
-    bad: Jobs = []
-    unknown: Jobs = []
-    elements = claimed.split_args()
-    rows_by_kind: dict[bytes, list[int]] = {}
-    for row, kind in enumerate(claimed.split_kinds()):
-        rows_by_kind.setdefault(kind, []).append(row)
-    for kind, rows in rows_by_kind.items():
-        blob = BETWEEN.join([elements[row] for row in rows])
-        some_good, some_bad, some_unknown = _decode_kind(claimed, kind, blob, rows, workers, read)
-        good.extend(some_good)
-        bad.extend(some_bad)
-        unknown.extend(some_unknown)
-    good.sort(key=lambda job: job.row)  # as claimed, not kind by kind
-    return good, bad, unknown
-
-
-def _decode_kind(
-    claimed: Claimed, kind: bytes, blob: bytes, rows: Sequence[int], workers: Mapping[str, Worker[Any]], read: Read
-) -> tuple[Jobs, Jobs, Jobs]:
-    name = kind.decode()
-    worker = workers.get(name)
-    batch = KindBatch(claimed, name, worker, worker and work_of(worker))
-    whole = len(rows) == len(claimed)
-    ids = claimed.ids if whole else [claimed.ids[row] for row in rows]
-    attempts = claimed.attempts if whole else [claimed.attempts[row] for row in rows]
-    if worker is None:
-        return [], [], list(map(Job, ids, attempts, repeat(None), rows, repeat(batch)))
-    args, bad = read(worker.kind.codec, blob, len(rows))
-    jobs = list(map(Job, ids, attempts, args, rows, repeat(batch)))
-    if not bad:
-        return jobs, [], []
-    refused = [jobs[row] for row in bad]
-    for job in refused:
-        job.outcome = job.args
-    return [job for job in jobs if type(job.args) is not ArgsError], refused, []
 
 
 def encode_ints(values: Sequence[int]) -> bytes:
