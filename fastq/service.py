@@ -7,7 +7,8 @@ something to. They start the list from the front and take it down from the back,
     finish   end. The jobs, or the children, have ended, or their time is over
 
 The main thread of the process makes a service, starts it once, and calls all its methods, which return soon. `working`, `ended`
-and `watched` may be asked at any time; `stop` and `finish` may come at any time too, before the start and more than once.
+and `watched` may be asked at any time; `stop` and `finish` may come at any time too, before the start and more than once. Threads
+are daemons: one that does not end in its time, because the database is away, say, ends with the process.
 
 A service that has finished is not started again. It deliberately says nothing of its job: what it is given and gives is between
 the parts.
@@ -15,6 +16,8 @@ the parts.
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +40,11 @@ class Service:
         return True
 
     @property
+    def stuck(self) -> int:
+        """Count the threads that nothing can end: the process is to be recycled."""
+        return 0
+
+    @property
     def owes(self) -> str:
         """Say what is lost if the process ends now without waiting for the end of this part; '' if nothing is."""
         return ""
@@ -56,6 +64,36 @@ class Service:
         del by
         return 0.0
 
+    def join(self, seconds: float) -> None:
+        """Wait for the end, so long at most."""
+        if not self.ended:
+            time.sleep(seconds)
+
     def watched(self) -> Iterable[Connection]:
         """Give the sessions whose statements are cut when they are overdue."""
         return ()
+
+
+class Threaded(Service):
+    """A service that is one thread, which runs `_run`."""
+
+    def __init__(self, name: str) -> None:
+        self.thread = threading.Thread(target=self._run, name=f"fastq {name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self.thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the thread does not run."""
+        return not self.thread.is_alive()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread's end, so long at most."""
+        if self.thread.ident is not None:
+            self.thread.join(seconds)
+
+    def _run(self) -> None:
+        """Work until `finish`, or `stop`, has been called."""
+        raise NotImplementedError

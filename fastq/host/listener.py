@@ -15,7 +15,7 @@ from fastq.pauses import Pauses
 from fastq.postgres import db
 from fastq.postgres.hints import read
 from fastq.postgres.kept import Rebuilt
-from fastq.service import Service
+from fastq.service import Threaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ def table_of(*hears: Mapping[Hint, Callable[[str], None]]) -> Table:
     return {hint: [part[hint] for part in hears if hint in part] for hint in known}
 
 
-class Listener(Service):
+class Listener(Threaded):
     """The listener's thread.
 
     In it the functions of `table` are called with the name that follows the hint, and those of MISSED after a (re)connection; and
@@ -48,22 +48,17 @@ class Listener(Service):
     """
 
     def __init__(self, config: Config, url: str, table: Table, look: Callable[[], float | None]) -> None:
+        super().__init__("listener")
         self._config = config
         self._table = table
         self._look = look
         self._stopping = threading.Event()
         self._session = Rebuilt("listener", lambda: db.session(config, url, "listener"), Pauses(PAUSE, PAUSE))
-        self._thread = threading.Thread(target=self._run, name="fastq listener", daemon=True)
 
     def start(self) -> None:
         """Begin, unless this host only polls."""
         if not self._config.poll_only:
-            self._thread.start()
-
-    @property
-    def ended(self) -> bool:
-        """Tell whether it has ended."""
-        return not self._thread.is_alive()
+            super().start()
 
     def finish(self, by: float) -> float:
         """End: the socket is shut, so that waiting ends at once. Nothing is lost where it does not."""

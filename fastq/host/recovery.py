@@ -30,7 +30,7 @@ from fastq.leases.lease import identity_of
 from fastq.pauses import Pauses
 from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import Rebuilt
-from fastq.service import Service
+from fastq.service import Threaded
 from fastq.texts import error_json
 
 if TYPE_CHECKING:
@@ -67,10 +67,11 @@ class Dead(NamedTuple):
     held_up: bool = False  # a recovery waited for a lock in vain
 
 
-class Recovery(Service):
+class Recovery(Threaded):
     """The recovery's thread. The supervisor's main thread calls `add`; ours calls `ended` with each number that is done with."""
 
     def __init__(self, config: Config, url: str, board: Board, ended: Callable[[int], None]) -> None:
+        super().__init__("recovery")
         self._config = config
         self._url = url
         self._board = board
@@ -79,11 +80,6 @@ class Recovery(Service):
         self._wakeup = threading.Event()
         self._stopping = False  # written by the main thread
         self._session = Rebuilt("recovery", self._connect, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
-        self._thread = threading.Thread(target=self._run, name="fastq recovery", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def add(self, number: int, desk: int, pid: int, cause: str) -> list[int]:
         """Give back what a dead child held: read the board now, before somebody else sits down there; write soon.
@@ -126,11 +122,6 @@ class Recovery(Service):
     def owes(self) -> str:
         """Say that jobs of dead processes have not been given back yet."""
         return OWED if self._dead else ""
-
-    @property
-    def ended(self) -> bool:
-        """Tell whether it has ended; if not, the leader of another host will make the recoveries that are left."""
-        return not self._thread.is_alive()
 
     def watched(self) -> Iterable[Connection]:
         """Give the connection, for the watchdog."""

@@ -32,7 +32,7 @@ from fastq.pauses import Pauses
 from fastq.postgres import db, hints
 from fastq.postgres.connecting import Opener
 from fastq.postgres.kept import Rebuilt
-from fastq.service import Service
+from fastq.service import Threaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
 A try that has used up its time is followed by the next at once."""
 
 
-class Registrar(Service):
+class Registrar(Threaded):
     """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
 
     def __init__(
@@ -62,6 +62,7 @@ class Registrar(Service):
         declared: Sequence[str] = (),
         kinds: Sequence[str] | None = None,
     ) -> None:
+        super().__init__("registrar")
         self._declared, self._kinds = list(declared), None if kinds is None else sorted(kinds)
         self._config = config
         self._board = board
@@ -80,11 +81,6 @@ class Registrar(Service):
         self._until = 0.0  # monotonic time at which the present try is given up
         self.neighbours = Neighbours(config)
         self.recovery = Recovery(config, url, board, self._recovered)  # a service of its own: started and ended beside this one
-        self._thread = threading.Thread(target=self._run, name="fastq registrar", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def take_number(self) -> int | None:
         """Take a number for a new process; None until the database has given some. It is registered before its child starts."""
@@ -126,11 +122,6 @@ class Registrar(Service):
     def owes(self) -> str:
         """Say that rows of dead processes are still there."""
         return OWED if self._gone else ""
-
-    @property
-    def ended(self) -> bool:
-        """Tell whether it has ended; if not, the rows run out."""
-        return not self._thread.is_alive()
 
     def hears(self) -> Mapping[Hint, Callable[[str], None]]:
         """Name the hint upon which it does not wait for the next beat."""

@@ -31,7 +31,7 @@ from fastq.pauses import Pauses, spread
 from fastq.postgres import db
 from fastq.postgres.connecting import Opener
 from fastq.postgres.kept import Rebuilt
-from fastq.service import Service
+from fastq.service import Threaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,10 +93,11 @@ class Candidacy:
         self.watch = Watch()
 
 
-class Elector(Service):
+class Elector(Threaded):
     """The elector's thread. `hint`, `resign` and `stop` may be called by any thread."""
 
     def __init__(self, config: Config, url: str, candidacies: Sequence[Candidacy], role: str = "elector") -> None:
+        super().__init__(role)
         self._config = config
         self._ttl = config.lease_ttl
         self._candidacies = list(candidacies)
@@ -108,11 +109,6 @@ class Elector(Service):
         self._unwanted: dict[Fence, str] = {}  # terms that cannot do their work, and why; the same
         self._releasing: list[tuple[Fence, int]] = []  # leases to release, with the number of attempts; the thread's own
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name=f"fastq {role}", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
 
     def hint(self, name: str) -> None:
         """Look at a lease now: it was released, or its holder was asked to resign."""
@@ -136,11 +132,6 @@ class Elector(Service):
         """End the same way; the process waits for that, since a lease that is not released keeps others waiting."""
         self.stop()
         return max(0.0, by - time.monotonic())
-
-    @property
-    def ended(self) -> bool:
-        """Tell whether it has ended."""
-        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while not self._stopping:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+"""Seconds between a worker process's attempts to reach the database again: quick after a restart, patient in an outage."""
+
 
 class Kept(Generic[P]):
     """One session at a time, made by `connect` with the arguments of `open`."""

@@ -38,6 +38,8 @@ from fastq.jobs import app
 from fastq.jobs.outcome import Release
 from fastq.leases.lease import identity, number_of
 from fastq.postgres import db
+from fastq.postgres.kept import cut_overdue
+from fastq.service import Service
 from fastq.work.claim.portion import Portion
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
@@ -54,7 +56,10 @@ from fastq.work.shared.lane import Outbox
 from fastq.work.singletons import Singletons
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from fastq.config import Config
+    from fastq.jobs.job import Job
     from fastq.postgres.db import Connection
     from fastq.work.seat import Seat
 
@@ -66,6 +71,9 @@ CANCEL_GRACE = 1.0
 
 LISTEN = 0.01
 """Seconds between two looks at the jobs that the end waits for: a person does not notice so little when an idle host stops."""
+
+KILL_WAIT = 0.5
+"""Seconds that the completer gets when the process is killed: the supervisor's SIGKILL comes 0.6 s after its word."""
 
 FLUSH_TIMEOUT = 5.0
 """Seconds that completions get to be written at the end: a database that restarts is back within them."""
@@ -91,36 +99,49 @@ def main(seat: Seat) -> NoReturn:
     process.leave(code)
 
 
+class Inboxes(Service):
+    """The jobs that have not started. They leave the inboxes when the producer puts none in any more, before the modes stop."""
+
+    def __init__(self, feeds: Sequence[Feed]) -> None:
+        self._feeds = feeds
+        self._drained: list[Job[Any]] = []
+
+    def stop(self) -> float:
+        """Take out what is there."""
+        self._drained += [job for feed in self._feeds for job in feed.drain()]
+        return 0.0
+
+    def drained(self) -> list[Job[Any]]:
+        """Return the jobs that were taken out since the last call: they are to be handed back."""
+        jobs, self._drained = self._drained, []
+        return jobs
+
+
 class Process:
-    """The parts of one worker process."""
+    """The parts of one worker process, and the main thread's loop."""
 
     def __init__(self, seat: Seat) -> None:
         config = seat.config
         self.seat, self.config = seat, config
         registry = app.load(seat.target, seat.app_dir)
-        workers = registry.workers
-        self._works = bool(workers)  # an app of singletons alone leaves jobs to those that know them
-        concurrency = config.concurrency
-        self.board = Board(seat.board_fd, list(concurrency.values()), desk_count(config), ring_size(config), len(MODES))
-        self.desk = self.board.desk(seat.desk)
-        self.desk[board.PROCESS] = seat.number
-        self.desk[board.TICKED] = time.monotonic_ns()
+        workers, singletons = registry.workers, registry.singletons if seat.place == 0 else {}
+        self._sit_down(stands=bool(singletons))
         self.outbox = Outbox()
         self.modes = modes_for(workers.values(), self.outbox)
-        feeds = []
-        for number, (name, slots) in enumerate(concurrency.items()):
-            cursor = Cursor(self.board, number, name, config.poll_interval)
-            boards = self.board.lanes(seat.desk, number)
-            lanes = [mode.lane(boards[mode.number], slots, self._wake_producer) for mode in self.modes]
-            feeds.append(Feed(number, cursor, Portion(config), lanes))
-        self.feeds = feeds
+        self.feeds = [self._feed(number, queue) for number, queue in enumerate(config.concurrency)]
         self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
         self.held = Held(self)
         self.away = Away(config, self.held)
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
         self.watchdog = Watchdog(self.modes, self.outbox, config.timeout_grace)
-        self.singletons = Singletons(config, seat.url, registry.singletons if seat.place == 0 else {})
-        self.desk[board.STANDS] = number_of(identity()) if registry.singletons and seat.place == 0 else 0
+        self.singletons = Singletons(config, seat.url, singletons)
+        self._inboxes = Inboxes(self.feeds)
+        self._parts = self._in_order(works=bool(workers))
+        self._orders: dict[str, Callable[..., object]] = {
+            "lease": self.singletons.hint,
+            "cancel": lambda *ids: self.watchdog.cancel(set(map(int, ids))),
+            "recycle": self._give_place_up,
+        }
         self._failed = threading.Event()
         self._stop_read, self._stop_write = os.pipe()
         self._poller = select.poll()
@@ -130,17 +151,41 @@ class Process:
         self._replaced = False  # the supervisor has seated another process in our place
         self._end_by: float | None = None  # monotonic time until which running jobs may end; set when told to stop
 
+    def _in_order(self, *, works: bool) -> list[Service]:
+        """List the parts as they start; they stop from the last to the first.
+
+        Jobs go from the producer through the inboxes and the modes to the completer, so the completer starts first and stops
+        last: it takes the jobs that the others still hand on. The singletons end beside the jobs, so they are told first. `away`
+        ticks first: after an absence it takes the jobs back that nobody may start any more. An app of singletons alone has no
+        producer: it leaves jobs to processes that know their kinds.
+        """
+        producer = [self.producer] if works else []
+        return [self.away, self.completer, *self.modes, self._inboxes, *producer, self.watchdog, self.singletons]
+
+    def _sit_down(self, *, stands: bool) -> None:
+        """Say at our desk on the board who we are, and whether we stand for singletons."""
+        seat, config = self.seat, self.config
+        concurrency = list(config.concurrency.values())
+        self.board = Board(seat.board_fd, concurrency, desk_count(config), ring_size(config), len(MODES))
+        self.desk = self.board.desk(seat.desk)
+        self.desk[board.PROCESS] = seat.number
+        self.desk[board.TICKED] = time.monotonic_ns()
+        self.desk[board.STANDS] = number_of(identity()) if stands else 0
+
+    def _feed(self, number: int, queue: str) -> Feed:
+        """Make a queue's cursor, and a lane for it in each mode."""
+        config, boards = self.config, self.board.lanes(self.seat.desk, number)
+        slots = config.concurrency[queue]
+        lanes = [mode.lane(boards[mode.number], slots, self._wake_producer) for mode in self.modes]
+        return Feed(number, Cursor(self.board, number, queue, config.poll_interval), Portion(config), lanes)
+
     def run(self) -> int:
         """Start the threads, watch until told to end, end; return the exit code."""
         threading.excepthook = self._thread_broke
         forks.guard(lambda: os.write(self._stop_write, b"!"))
         gc.freeze()
-        self.completer.thread.start()
-        for mode in self.modes:
-            mode.start()
-        if self._works:
-            self.producer.thread.start()
-        self.singletons.start()
+        for part in self._parts:
+            part.start()
         return self._watch()
 
     def leave(self, code: int) -> NoReturn:
@@ -169,7 +214,7 @@ class Process:
             self._tick()
             if self._failed.is_set():
                 return BROKEN
-            if (stuck := self.watchdog.given_up + self.singletons.stuck) or self._replaced:
+            if (stuck := sum(part.stuck for part in self._parts)) or self._replaced:
                 emit("process.recycles", level=logging.WARNING, number=self.seat.number, threads=stuck)
                 self.desk[board.PROCESS] = 0  # nobody's desk: the supervisor seats a successor
                 return self._stop(RECYCLED)
@@ -196,37 +241,25 @@ class Process:
             if line == b"stop":
                 self._end_by = self._end_by or time.monotonic() + self.config.shutdown_timeout
             else:
-                self._obey(*line.decode().split())
+                word, *given = line.decode().split()
+                self._orders[word](*given)
 
-    def _obey(self, word: str, *given: str) -> None:
-        """Obey a line of the supervisor: `lease NAME`, `recycle`, `cancel ID ...`."""
-        if word == "lease":
-            self.singletons.hint(*given)
-        elif word == "recycle":
-            self._replaced = True
-        else:
-            self.watchdog.cancel({int(number) for number in given})
+    def _give_place_up(self) -> None:
+        self._replaced = True
 
     def _tick(self) -> None:
-        self.away.tick()
-        connections = [part.connection for part in (self.producer, self.completer) if part.connection is not None]
-        overdue = self.watchdog.tick([*connections, *self.singletons.watched()])
-        self.singletons.tick()
-        self.desk[board.KILL_AFTER] = int(overdue * 1e9) if overdue else 0
+        for part in self._parts:
+            part.tick()
+            cut_overdue(part.watched(), time.monotonic())
+        self.desk[board.KILL_AFTER] = int(self.watchdog.kill_after * 1e9)
         self.desk[board.TICKED] = time.monotonic_ns()
 
     def _stop(self, code: int) -> int:
         """Take the process down in order; see the module's text."""
-        config = self.config
         self._title("stopping")
-        self.singletons.stop()
-        self.producer.stopping = True
-        self.producer.wake()
-        self._join(self.producer.thread, config.statement_timeout + 1)
-        waiting = [job for feed in self.feeds for job in feed.drain()]
-        for mode in self.modes:
-            mode.stop()
-        self._hand_back(waiting)
+        for part in reversed(self._parts):
+            self._await(part, part.stop())
+        self._hand_back(self._inboxes.drained())
         self._await_jobs()
         if self._failed.is_set():
             return BROKEN
@@ -235,20 +268,26 @@ class Process:
             self._end_by = time.monotonic() + CANCEL_GRACE
             self._await_jobs()
             self._hand_back(self.watchdog.held())
-        self.singletons.finish()
-        self.completer.finish(time.monotonic() + FLUSH_TIMEOUT)
-        self._join(self.completer.thread, FLUSH_TIMEOUT + config.statement_timeout)
-        return code if not self.completer.writer.unwritten else BROKEN
+        for part in reversed(self._parts):
+            self._await(part, part.finish(time.monotonic() + FLUSH_TIMEOUT))
+        return BROKEN if any(part.owes for part in self._parts) else code
 
     def _kill(self) -> int:
-        """Hand everything back and leave; the completer may finish the statement that it has under way."""
-        self.singletons.stop()
-        self.producer.stopping = True
-        jobs = [job for feed in self.feeds for job in feed.drain()]
-        self._hand_back(jobs + self.watchdog.held())
-        self.completer.finish(time.monotonic())
-        self.completer.thread.join(0.5)
+        """Hand everything back and leave; what the completer has under way it may finish."""
+        for part in reversed(self._parts):
+            part.stop()
+        self._hand_back(self._inboxes.drained() + self.watchdog.held())
+        for part in reversed(self._parts):
+            part.join(min(part.finish(time.monotonic()), KILL_WAIT))
         return BROKEN if self.watchdog.held() or self.outbox.jobs else 0
+
+    def _await(self, part: Service, seconds: float) -> None:
+        """Wait for the end of a part, so long at most; tick and listen meanwhile."""
+        deadline = time.monotonic() + seconds
+        while not part.ended and time.monotonic() < deadline:
+            part.join(LISTEN)
+            self._listen(0)
+            self._tick()
 
     def _await_jobs(self) -> None:
         """Wait until each job's outcome is in the outbox; until told to stop, as long as their own timeouts let them."""
@@ -258,17 +297,10 @@ class Process:
 
     def _working(self) -> bool:
         """Tell whether a slot may still put something into the outbox (`current` is cleared before), or a singleton runs."""
-        return any(mode.working() for mode in self.modes) or self.singletons.working
+        return any(part.working for part in self._parts)
 
     def _hand_back(self, jobs: list[Any]) -> None:
         hand_back(jobs, self.config, lambda: self._connect("process", 2))
-
-    def _join(self, thread: threading.Thread, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
-        while thread.is_alive() and time.monotonic() < deadline:
-            thread.join(LISTEN)
-            self._listen(0)
-            self._tick()
 
     def _connect(self, role: str, session: int) -> Connection:
         connection = db.session(self.config, self.seat.url, role)

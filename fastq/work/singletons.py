@@ -25,7 +25,6 @@ import inspect
 import logging
 import re
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 from fastq import texts
@@ -37,6 +36,7 @@ from fastq.leases.elector import ASKED, REST, Candidacy, Elector
 from fastq.leases.lease import boottime
 from fastq.leases.singleton import Notice, Session, Singleton, SingletonStopped
 from fastq.pauses import Pauses
+from fastq.service import Service
 from fastq.work.shared import forks
 from fastq.work.shared.interrupt import Interrupt
 
@@ -137,6 +137,7 @@ class Runner:
             held = self._held
         if held is not None:
             held.notice.give("stop")
+        self._wakeup.set()
 
     def tick(self) -> None:
         """Interrupt a function that should have returned, or give it up."""
@@ -178,6 +179,7 @@ class Runner:
         while True:
             self._wakeup.wait()
             self._wakeup.clear()
+            stopping = self._stopping  # read before `_held`: after it is set, no term begins
             while (held := self._held) is not None:
                 self._serve(held)
                 with self._lock:
@@ -185,6 +187,8 @@ class Runner:
                         self._held = None
                 if held.notice.reason in IN_ORDER:
                     self._resign(held.handle.fence, "its process stops" if held.notice.reason == "stop" else ASKED)
+            if stopping:
+                return
 
     def _serve(self, held: Held) -> None:
         """Call the function until its term ends."""
@@ -258,7 +262,7 @@ class Runner:
             self.elector.resign(fence, why)
 
 
-class Singletons:
+class Singletons(Service):
     """All singletons of one process; with none of them every method does nothing."""
 
     def __init__(self, config: Config, url: str, functions: Mapping[str, Callable[[Singleton], Any]]) -> None:
@@ -289,12 +293,13 @@ class Singletons:
         if self._stopping and self._elector is not None and not any(runner.working or runner.stuck for runner in self._runners):
             self._elector.stop()
 
-    def stop(self) -> None:
-        """Tell all functions to return; each lease is released when its own has."""
+    def stop(self) -> float:
+        """Tell all functions to return; each lease is released when its own has. Jobs end beside them."""
         self._stopping = True
         for runner in self._runners:
             runner.stop()
         self.tick()
+        return 0.0
 
     @property
     def working(self) -> bool:
@@ -310,11 +315,13 @@ class Singletons:
         """Give the connections, for the watchdog; the elector's statements have deadlines of their own."""
         return [connection for runner in self._runners for connection in runner.session.kept.watched()]
 
-    def finish(self) -> None:
-        """Wait until the leases are released. A function that still runs keeps its lease: that runs out after our end."""
+    def finish(self, by: float) -> float:
+        """Release the leases. A function that still runs keeps its lease: that runs out after our end."""
         if self._elector is None or self.working or self.stuck:
-            return
-        self._elector.stop()
-        deadline = time.monotonic() + RELEASE_WAIT
-        while not self._elector.ended and time.monotonic() < deadline:
-            time.sleep(0.005)
+            return 0.0
+        return min(RELEASE_WAIT, self._elector.finish(by))
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the leases are released, and no function runs."""
+        return self._elector is None or (self._elector.ended and not any(runner.thread.is_alive() for runner in self._runners))

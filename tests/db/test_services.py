@@ -5,6 +5,7 @@ allows may raise, in the thread that calls or in one of its own, nor leave a thr
 """
 
 import ast
+import os
 import random
 import threading
 import time
@@ -20,9 +21,24 @@ from fastq.host.recovery import Recovery
 from fastq.host.registrar import Registrar
 from fastq.lead.maintainer import Maintainer
 from fastq.leases.elector import Candidacy, Elector
+from fastq.postgres import db
 from fastq.service import Service
+from fastq.work.claim.portion import Portion
+from fastq.work.claim.producer import Producer
+from fastq.work.complete.completer import Completer
+from fastq.work.cursor.cursor import Cursor
+from fastq.work.execute.loop import Loop
+from fastq.work.execute.mode import Mode
+from fastq.work.execute.threads import Threads
+from fastq.work.execute.watchdog import Watchdog
+from fastq.work.process import Inboxes, ring_size
+from fastq.work.shared.away import Away
+from fastq.work.shared.feed import Feed
+from fastq.work.shared.lane import Outbox
+from fastq.work.singletons import Singletons
 from tests.db.leases import configured
 from tests.helpers import wait_for
+from tests.process.threads import Seat, Surroundings
 
 THREADS, CYCLES, CALLS = 10, 50, 8
 FASTQ = Path(__file__).parent.parent.parent / "fastq"
@@ -46,27 +62,86 @@ def maintainer(config: Config, url: str) -> Service:
     return Maintainer(config, url)
 
 
+def away(config: Config, url: str) -> Service:
+    return process_of(config, url).away
+
+
+def completer(config: Config, url: str) -> Service:
+    return process_of(config, url).completer
+
+
+def inboxes(config: Config, url: str) -> Service:
+    return Inboxes(process_of(config, url).feeds)
+
+
+def loop(config: Config, url: str) -> Service:
+    return mode(Loop, config)
+
+
+def threads(config: Config, url: str) -> Service:
+    return mode(Threads, config)
+
+
+def mode(kind: type[Mode], config: Config) -> Service:
+    """Make a way of executing, with one queue."""
+    made = kind(Outbox(), 0)
+    made.lane(Board.make([4], 2, 16).lane(0, 0, 0), 4, lambda: None)
+    return made
+
+
+def producer(config: Config, url: str) -> Service:
+    around = process_of(config, url)
+    return Producer(around, {}, lambda: db.session(config, url, "producer"))
+
+
+def singletons(config: Config, url: str) -> Service:
+    return Singletons(config, url, {"one": lambda handle: handle.wait(60.0), "two": lambda handle: None})
+
+
+def watchdog(config: Config, url: str) -> Service:
+    return Watchdog(process_of(config, url).modes, Outbox(), config.timeout_grace)
+
+
+def process_of(config: Config, url: str) -> Surroundings:
+    """Make the parts of a worker process that need each other, with one queue and no thread."""
+    shared, outbox = Board.make([4], 2, ring_size(config)), Outbox()
+    executing = Threads(outbox, 0)
+    lane = executing.lane(shared.lane(0, 0, 0), 4, lambda: None)
+    feed = Feed(0, Cursor(shared, 0, "default", config.poll_interval), Portion(config), [lane])
+    made = Completer(config, outbox, lambda: db.session(config, url, "completer"), lambda count: None)
+    return Surroundings(config, Seat(1, *os.pipe()), shared, shared.desk(0), [feed], outbox, made, [executing])
+
+
 def elector(config: Config, url: str) -> Service:
     return Elector(config, url, [Candidacy("leader:stress", lambda *_: None, lambda *_: None)])
 
 
 MAKERS: dict[type[Service], Callable[[Config, str], Service]] = {
+    Away: away,
+    Completer: completer,
     Elector: elector,
+    Inboxes: inboxes,
     Listener: listener,
+    Loop: loop,
     Maintainer: maintainer,
+    Producer: producer,
     Recovery: recovery,
     Registrar: registrar,
+    Singletons: singletons,
+    Threads: threads,
+    Watchdog: watchdog,
 }
 """How each service is made; a class that inherits from Service has a line here."""
 
+ENDED_BEFORE = {Away, Inboxes, Watchdog, Recovery}
+"""Services without a thread of their own, and one whose thread may be done as soon as it has begun."""
+
 INSIDE = {
+    "Threaded": "the services that are one thread inherit from it",
     "Track": "a term starts and ends its tracks",
     "Term": "it begins and ends with a lease: the maintainer has its terms",
-    "Producer": "a worker process has it",
-    "Completer": "a worker process has it",
-    "Executor": "a worker process has it",
-    "Loop": "a worker process has it",
-    "Runner": "a worker process has it",
+    "Executor": "the mode has its executors",
+    "Runner": "the singletons of a process have their runners",
 }
 """Classes that start threads and are no services: who ends those threads."""
 
@@ -77,6 +152,12 @@ def broken(monkeypatch):
     errors = []
     monkeypatch.setattr(threading, "excepthook", lambda args: errors.append(args.exc_value))
     return errors
+
+
+def classes() -> list[ast.ClassDef]:
+    """Return all classes of the package."""
+    nodes = (node for path in FASTQ.rglob("*.py") for node in ast.walk(ast.parse(path.read_text())))
+    return [node for node in nodes if isinstance(node, ast.ClassDef)]
 
 
 def ours():
@@ -121,11 +202,20 @@ def stress(service: Service, generator: random.Random) -> list[BaseException]:
     return errors
 
 
-def test_every_service_is_under_stress():
-    def below(kind: type[Service]) -> set[type[Service]]:
-        return {kind}.union(*(below(sub) for sub in kind.__subclasses__()))
+def end(service: Service) -> None:
+    """Do what a process does at its end: tick until the part has ended, and finish it when nothing works in it any more."""
+    wait_for(lambda: service.tick() or not service.working, what="the end of its work")
+    service.finish(time.monotonic() + 5.0)
+    wait_for(lambda: service.tick() or service.ended, what="its end")
 
-    assert {kind for kind in below(Service) if kind.__module__.startswith("fastq.")} - {Service} == set(MAKERS)
+
+def test_every_service_is_under_stress():
+    bases = {node.name: {ast.unparse(base) for base in node.bases} for node in classes()}
+    services = {"Service"}
+    while more := {name for name, of in bases.items() if of & services} - services:
+        services |= more
+
+    assert services - {"Service", "Threaded", "Mode"} == {kind.__name__ for kind in MAKERS}
 
 
 @pytest.mark.parametrize("kind", MAKERS, ids=lambda kind: kind.__name__)
@@ -138,8 +228,7 @@ def test_no_order_of_calls_breaks_it_or_leaves_anything_behind(kind, database, c
         service = MAKERS[kind](config, database)
         raised += stress(service, generator)
         service.stop()
-        service.finish(time.monotonic() + 5.0)
-        wait_for(lambda service=service: service.ended, what="its end")
+        end(service)
 
     assert (raised, broken) == ([], [])
     wait_for(lambda: ours() <= before, what="the end of its threads")
@@ -162,20 +251,15 @@ def test_one_that_was_not_started_has_ended(kind, database):
 def test_one_that_works_ends_when_it_is_told_to(kind, database, broken):
     service = MAKERS[kind](configured(database_url=database, lease_ttl=2.0), database)
     service.start()
-    wait_for(lambda: not service.ended or kind is Recovery, what="its start")
+    wait_for(lambda: not service.ended or kind in ENDED_BEFORE, what="its start")
 
     service.stop()
-    service.finish(time.monotonic() + 5.0)
+    end(service)
 
-    wait_for(lambda: service.ended, what="its end")
     assert broken == []
 
 
 def test_a_class_that_starts_threads_is_a_service_or_somebody_ends_them():
-    starting = set()
-    for path in FASTQ.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and "threading.Thread(" in ast.unparse(node):
-                starting.add(node.name)
+    starting = {node.name for node in classes() if "threading.Thread(" in ast.unparse(node)}
 
     assert starting - {kind.__name__ for kind in MAKERS} == set(INSIDE)

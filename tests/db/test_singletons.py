@@ -38,7 +38,8 @@ class Process:
         watch = Stopwatch()
         self.singletons.stop()
         wait_for(lambda: not self.singletons.working, timeout, "the functions to return")
-        self.singletons.finish()
+        seconds = self.singletons.finish(time.monotonic() + 5.0)
+        wait_for(lambda: self.singletons.ended or not seconds, max(seconds, 1.0), "the release of the leases")
         self._ends.set()
         self._thread.join()
         return watch.idle()
@@ -95,7 +96,7 @@ def test_without_singletons_there_is_no_thread_and_no_connection(start, database
     assert list(process.watched()) == []
     process.hint("singleton:a")
     process.stop()
-    process.finish()
+    process.finish(time.monotonic())
     assert execute(database, "select count(*)::int from pg_stat_activity where application_name = 'fastq singleton'") == [(0,)]
 
 

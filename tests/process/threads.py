@@ -20,6 +20,7 @@ from fastq.work.shared.away import Away
 from fastq.work.shared.feed import Feed
 from fastq.work.shared.held import Held
 from fastq.work.shared.lane import Outbox
+from tests.helpers import wait_for
 
 JOBS, SLOTS = 4, 6  # some executors stay free for what comes later
 TOLD = []  # ids, as their jobs start
@@ -89,19 +90,16 @@ def working(url, claim_url, *, slots=SLOTS, **settings):
     producer = Producer(around, registry.workers, connect)
     cursor = shared.cursor(0)
     cursor[board.BARRIER_AT] = 1  # a mark of long ago: the first claim is followed by the look whether it can be moved
-    for part in (completer, *threads.slots, producer):
-        part.thread.start()
+    parts = (completer, threads, producer)
+    for part in parts:
+        part.start()
     try:
         yield producer, cursor
     finally:
         OPEN.set()
-        producer.stopping = True
-        producer.wake()
-        producer.thread.join()
-        threads.stop()
-        for executor in threads.slots:
-            executor.thread.join()
-        completer.finish(time.monotonic() + 5)
-        completer.thread.join()
+        for part in reversed(parts):
+            part.stop()
+            part.finish(time.monotonic() + 5)
+            wait_for(lambda part=part: part.ended, what="its end")
         for fd in (seat.wake_read, seat.wake_write):
             os.close(fd)

@@ -77,7 +77,7 @@ def test_an_executor_that_rests_keeps_neither_job_nor_claim(threads, lane, outbo
 
     lane.put(jobs, 0)
     wait_for(lambda: outbox.jobs and not lane.busy(), 5.0, "the executor to rest")
-    watchdog.tick([])
+    watchdog.tick()
     outbox.jobs.clear()
     del jobs
 
@@ -90,10 +90,10 @@ def test_a_watchdog_forgets_a_job_that_has_ended(threads, outbox):
     watchdog = Watchdog([threads], outbox, 1.0)
     executor.current = decode(claimed([("large", b'{"text":""}')]), registry.workers)[0][0]
     args = weakref.ref(executor.current.args)
-    watchdog.tick([])
+    watchdog.tick()
 
     executor.current = None
-    watchdog.tick([])
+    watchdog.tick()
 
     assert args() is None
 

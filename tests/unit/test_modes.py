@@ -114,7 +114,7 @@ def running(request, monkeypatch):
     yield SimpleNamespace(mode=mode, lane=lane, outbox=outbox, seen=seen, put=put, slot=mode.slots[0])
     go_on.set()
     mode.stop()
-    wait_for(lambda: not mode.working(), 5.0, "the mode to end its jobs")
+    wait_for(lambda: not mode.working, 5.0, "the mode to end its jobs")
 
 
 def phases(running):
@@ -129,7 +129,7 @@ def tick_until(running, condition):
     watchdog = Watchdog([running.mode], running.outbox, grace=0.1)
 
     def ticked():
-        watchdog.tick([])
+        watchdog.tick()
         return condition()
 
     wait_for(ticked, 10.0, "the watchdog to act")

@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import os
 import select
-import threading
 import time
 from array import array
 from contextlib import suppress
@@ -29,7 +28,10 @@ from fastq import board
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.jobs.outcome import WAITS, attempt_of, failed
+from fastq.pauses import Pauses
 from fastq.postgres import db, sqlstate
+from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE
+from fastq.service import Threaded
 from fastq.work.claim.forgotten import Forgotten
 from fastq.work.claim.oddities import Oddities
 from fastq.work.claim.resting import Resting
@@ -37,7 +39,6 @@ from fastq.work.claim.unanswered import Unanswered
 from fastq.work.claim.waiting import Waiting
 from fastq.work.codec.codec import decode
 from fastq.work.shared.budget import Budget
-from fastq.work.shared.pauses import FIRST_PAUSE, LONGEST_PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,13 +82,13 @@ class Surroundings(Protocol):
     away: Away
 
 
-class Producer:
+class Producer(Threaded):
     """The producer's thread."""
 
     def __init__(self, around: Surroundings, workers: Mapping[str, Worker[Any]], connect: Callable[[], Connection]) -> None:
         self.connection: Connection | None = None  # read by the watchdog
         self.stopping = False  # written by the main thread
-        self.thread = threading.Thread(target=self._run, name="fastq producer", daemon=True)
+        super().__init__("producer")
         self._around = around
         self._config = around.config
         self._wake_read, self._wake_write = around.seat.wake_read, around.seat.wake_write
@@ -109,8 +110,19 @@ class Producer:
         self._last_claim = around.seat.number << 32
         self._claimed = 0
         self._budget = around.completer.budget = Budget(around.config.prefetch_bytes, around.board.ring)
-        self._pause = FIRST_PAUSE
+        self._pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
         self._oddities = Oddities()
+
+    def stop(self) -> float:
+        """End after this round; the other parts wait for that: what it claims is handed back."""
+        self.stopping = True
+        self.wake()
+        return self._config.statement_timeout + 1.0
+
+    def watched(self) -> list[Connection]:
+        """Give the connection, for the watchdog."""
+        connection = self.connection
+        return [] if connection is None else [connection]
 
     def wake(self) -> None:
         """Make the producer look; any thread may call this, any number of times."""
@@ -153,7 +165,7 @@ class Producer:
             return self._lost(error)
         finally:
             self._away.check(absences)
-        self._pause = FIRST_PAUSE
+        self._pauses.reset()
         if again:
             return 0.0
         return self._forgotten.wait(self._unanswered.wait(min(map(self._rest, self._feeds))))
@@ -316,13 +328,13 @@ class Producer:
             self._outbox.wake()
 
     def _lost(self, error: BaseException) -> float:
-        emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=self._pause)
+        pause = self._pauses.next()
+        emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=pause)
         connection, self.connection = self.connection, None
         if connection is not None:  # else it is an attempt at a new one that has failed, and all has been said
             connection.close()
             for feed in self._feeds:
                 feed.cursor.distrust()
-        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
         until = time.monotonic() + pause
         while not self.stopping and (left := until - time.monotonic()) > 0:
             self._sleep(left)  # who calls gets a look at everything after the pause; only the end of the process cuts it short

@@ -10,10 +10,10 @@ outcome: the statements are listed in writes.py, and writer.py decides how a bat
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from fastq.service import Threaded
 from fastq.work.complete.writer import LOCKED_REST, Writer
 
 if TYPE_CHECKING:
@@ -36,12 +36,13 @@ QUIET = 60.0
 """Seconds to sleep at most while nothing comes; only so that a stop is never missed."""
 
 
-class Completer:
+class Completer(Threaded):
     """The completer's thread. `completed` counts the jobs that have left for good; the producer reads it to know its room."""
 
     def __init__(
         self, config: Config, outbox: Outbox, connect: Callable[[], Connection], on_completed: Callable[[int], None]
     ) -> None:
+        super().__init__("completer")
         self.outbox = outbox
         self.writer = Writer(config, connect)  # the jobs that it sets aside are read by the producer's thread (held.py)
         self.completed = 0  # written here, read by the producer
@@ -53,19 +54,29 @@ class Completer:
         self._look_at = 0.0  # monotonic time of the next look at the jobs that are set aside; the thread's own
         self._at_once = max(1, int(config.batch * SHARE))  # jobs that are taken
         self._on_completed = on_completed
-        self.thread = threading.Thread(target=self._run, name="fastq completer", daemon=True)
+        self._statement_timeout = config.statement_timeout
 
     @property
     def connection(self) -> Connection | None:
-        """Give the connection to the watchdog, and to the producer's thread, which looks whether it is another one."""
+        """Give the connection to the producer's thread, which looks whether it is another one."""
         return self.writer.session.connection
 
-    def finish(self, give_up_at: float) -> None:
+    def watched(self) -> list[Connection]:
+        """Give the connection to the watchdog."""
+        return self.writer.session.watched()
+
+    def finish(self, by: float) -> float:
         """End when the outbox is empty, and try nothing again after that monotonic time; called by the main thread."""
-        self.writer.give_up_at = give_up_at
+        self.writer.give_up_at = by
         self.stopping = True
         self.writer.ending.set()
         self.outbox.wake()
+        return max(0.0, by - time.monotonic()) + self._statement_timeout  # the last statement may be sent just before
+
+    @property
+    def owes(self) -> str:
+        """Say how many jobs could not be written: the supervisor gives them back."""
+        return f"{self.writer.unwritten} outcomes are not written" if self.writer.unwritten else ""
 
     def _run(self) -> None:
         writer = self.writer

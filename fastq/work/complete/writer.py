@@ -32,10 +32,9 @@ from fastq.events import Seldom, emit, tell_ended
 from fastq.jobs.outcome import failed, fate_of
 from fastq.pauses import Pauses, spread
 from fastq.postgres import db, hints, sqlstate
-from fastq.postgres.kept import Kept
+from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.size import Size
 from fastq.work.complete.writes import cut, parameters_of, parts_of
-from fastq.work.shared.pauses import FIRST_PAUSE, LONGEST_PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

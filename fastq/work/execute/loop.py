@@ -91,6 +91,7 @@ class Loop(Mode):
     def __init__(self, outbox: Outbox, number: int) -> None:
         super().__init__(outbox, number)
         self.slots: list[LoopSlot] = []
+        self._finished = False  # written by the main thread
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="fastq loop", daemon=True)
 
@@ -105,9 +106,18 @@ class Loop(Mode):
         """Start the loop."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Do nothing: slots end by themselves, and the loop's thread ends with the process."""
+    def finish(self, by: float) -> float:
+        """End the loop's thread. Slots end by themselves when they have no job; nothing waits for one that does not."""
+        self._finished = True
+        self.call(self._loop.stop)
+        return super().finish(by)
 
+    @property
+    def ended(self) -> bool:
+        """Tell whether the loop does not run."""
+        return not self._thread.is_alive()
+
+    @property
     def working(self) -> bool:
         """Tell whether a slot may still put something into the outbox."""
         return not self.given_up and any(
@@ -132,6 +142,8 @@ class Loop(Mode):
         while True:
             try:
                 self._loop.run_forever()
+                if self._finished:
+                    return
                 reason = "a job stopped it"
             except (SystemExit, KeyboardInterrupt) as error:  # asyncio lets these two out; a job that awaits the task gets it
                 reason = told(error)

@@ -26,6 +26,8 @@ import enum
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fastq.service import Service
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -107,7 +109,7 @@ class Slot(ABC):
         self.teller = teller
 
 
-class Mode(ABC):
+class Mode(Service, ABC):
     """One way of executing, in one worker process. Made and used by the main thread; the slots run in threads of the mode's."""
 
     name: ClassVar[str]  # the `Worker.mode` of the workers that it executes
@@ -129,17 +131,10 @@ class Mode(ABC):
     def lane(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> Lane:
         """Make a lane for a queue, and its slots; called before `start`."""
 
-    @abstractmethod
-    def start(self) -> None:
-        """Start the threads."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Let the threads end when the jobs that they have are done. The inboxes have been drained."""
-
+    @property
     @abstractmethod
     def working(self) -> bool:
         """Tell whether a slot may still put something into the outbox."""
 
-    def ask(self) -> None:  # noqa: B027 - a mode whose slots do not share a thread has nothing to answer for
+    def ask(self) -> None:
         """Have `answered` become true as soon as the mode's own thread comes to it: one job may hold up all of a mode."""

@@ -191,11 +191,18 @@ class Threads(Mode):
         for executor in self.slots:
             executor.thread.start()
 
-    def stop(self) -> None:
-        """Let each executor end when its job is done."""
+    def stop(self) -> float:
+        """Let each executor end when its job is done. The inboxes have been drained."""
         for lane in self._lanes:
             lane.stop()
+        return 0.0
 
+    @property
+    def ended(self) -> bool:
+        """Tell whether no executor runs."""
+        return not any(executor.thread.is_alive() for executor in self.slots)
+
+    @property
     def working(self) -> bool:
         """Tell whether an executor may still put something into the outbox."""
         return any(executor.thread.is_alive() and executor.teller is not Teller.WATCHDOG for executor in self.slots)

@@ -27,13 +27,12 @@ from typing import TYPE_CHECKING, Any
 from fastq.events import emit
 from fastq.jobs import outcome
 from fastq.jobs.job import Job, JobCancelled, JobTimeout
-from fastq.postgres.kept import cut_overdue
+from fastq.service import Service
 from fastq.work.execute.mode import Phase, Teller
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastq.postgres.db import Connection
     from fastq.work.execute.mode import Mode, Slot
     from fastq.work.shared.lane import Outbox
 
@@ -61,20 +60,25 @@ class Watched:
         return job
 
 
-class Watchdog:
-    """Look after the slots and connections of one process."""
+class Watchdog(Service):
+    """Look after the slots of one process."""
 
     def __init__(self, modes: Sequence[Mode], outbox: Outbox, grace: float) -> None:
         self.given_up = 0  # slots that are stuck: the process is to be recycled
+        self.kill_after = 0.0  # monotonic time by which it must have ticked again, or be killed; 0: it does not matter
         self._modes = modes
         self._watched = [Watched(mode, slot) for mode in modes for slot in mode.slots]
         self._outbox = outbox
         self._grace = grace
 
-    def tick(self, connections: list[Connection]) -> float | None:
-        """End overdue jobs and statements; return the monotonic time by which to tick again, None: it does not matter."""
+    @property
+    def stuck(self) -> int:
+        """Count the slots that were given up."""
+        return self.given_up
+
+    def tick(self) -> None:
+        """End overdue jobs."""
         now = time.monotonic()
-        cut_overdue(connections, now)
         ends = []
         for watched in self._watched:
             job = watched.see(now)
@@ -83,7 +87,7 @@ class Watchdog:
         for mode in self._modes:
             if mode.asked_at is not None:
                 self._await_answer(mode, now)
-        return min((end for end in ends if end is not None), default=None)
+        self.kill_after = min((end for end in ends if end is not None), default=0.0)
 
     def _look(self, watched: Watched, job: Job[Any], now: float) -> float | None:
         """Act on a slot's job if it is time; return the time by which we must have looked again, None if it does not matter."""

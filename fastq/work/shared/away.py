@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from fastq.events import emit
 from fastq.leases.lease import boottime
+from fastq.service import Service
 
 if TYPE_CHECKING:
     from fastq.config import Config
@@ -30,7 +31,7 @@ SHARE = 1 / 3
 interpreter for so long makes the same gap in a process that is well; then jobs are handed back that need not be."""
 
 
-class Away:
+class Away(Service):
     """The absences of one process."""
 
     def __init__(self, config: Config, held: Held) -> None:
