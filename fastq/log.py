@@ -68,7 +68,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _cut(value: object) -> object:
-    """Return a value, of a text no more than the log has room for."""
+    """Return a value; a long text is cut to LONGEST."""
     return f"{value[:LONGEST]}..." if isinstance(value, str) and len(value) > LONGEST else value
 
 

@@ -42,7 +42,7 @@ def difference(came: Any, seen: Any, path: str = "", depth: int = 0) -> Fault | 
 
 
 def moment_difference(came: Any, seen: Any, path: str = "") -> Fault | None:
-    """Find the first field in which two values differ, where datetimes are the same that mean the same moment.
+    """Find the first field in which two values differ; datetimes that mean the same moment count as the same.
 
     In the hour that a zone repeats or skips Python calls two datetimes of different zones unequal even if they mean the same
     moment (PEP 495), and the JSON holds the offset, not the zone. So both are compared once more with their datetimes in UTC.
@@ -111,7 +111,7 @@ def _annotations(of: Any) -> list[Any]:
         return [field.annotation for field in fields.values()]
     try:
         return list(get_type_hints(of).values())
-    except Exception:  # noqa: BLE001 - a name that is not there: the converter tells, if it wants to know
+    except Exception:  # noqa: BLE001 - a name that is not there: the converter reports it if it needs it
         return []
 
 
@@ -150,7 +150,7 @@ def _as_many(before: Any, now: Any) -> Any:
 
 
 def _with_fields(value: Any, changed: dict[str, Any]) -> Any:
-    """Copy an object with some of its fields changed, past all that it does when it is made or set: it is only compared."""
+    """Copy an object with some of its fields changed, past the setters of its class: the copy is only compared."""
     try:
         made = copy.copy(value)
         for name, part in changed.items():

@@ -126,7 +126,7 @@ def _check_options(kind: str, options: KindOptions) -> None:
 
 
 def _attach(cls: type[Args], kind: Kind[Any]) -> None:
-    type.__setattr__(cls, "__fastq_kind__", kind)  # not through a metaclass that has views on attributes
+    type.__setattr__(cls, "__fastq_kind__", kind)  # past a metaclass that may refuse attributes
 
 
 def _check_type(kind: Kind[Any]) -> None:

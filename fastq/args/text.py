@@ -184,7 +184,7 @@ def _cause(error: BaseException) -> BaseException | None:
 
 
 def _text_of(error: BaseException) -> str:
-    """Return the text of an error that a type's own code may have raised, and written."""
+    """Return the text of an error; code of the user's may have raised it, and may raise while it makes the text."""
     raised = f"raised {type(error).__name__}"
     try:
         text = str(error)

@@ -1,6 +1,6 @@
 """Partitions: make the archive's partitions of the days to come, and drop those that are old enough.
 
-A chore of the schema's leader, around fastq/partitions.py. A day is dropped when the longest retention is over
+A chore of the schema's leader, around fastq/schema/partitions.py. A day is dropped when the longest retention is over
 (FASTQ_ARCHIVE_DAYS, or a longer rule of FASTQ_KEEP); rows that must go earlier are pruned one by one (prune.py). The default
 partition has the jobs of days without a partition: those of the same age are deleted by the batch. Each of these steps is done
 even if another fails.
@@ -62,7 +62,7 @@ class Partitions:
         self._page = 0  # of job_archive_rest, to go on from
         self._singly = 0  # page before which they come back one by one, since together they were refused
         self._refused = 0  # rows of earlier pages that stay, while not all are told
-        self._hopeful = True  # the last page that came back row by row had one that passed
+        self._hopeful = True  # of the last page that came back row by row, at least one was taken
         self._anew_at = 0.0  # monotonic time from which the pages are gone through again
         self._days_at = 0.0  # monotonic time from which days are dropped and made again
 
@@ -152,7 +152,7 @@ class Partitions:
         return NAP
 
     def _bring_rows_back(self, site: Site, days: int, hold: Callable[[], None]) -> float:
-        """Bring back a page row by row, tell of those that are refused, and go on behind it."""
+        """Bring back a page row by row, report the rows that are refused, and go on behind it."""
         rows = partitions.rows_aside(site.connection, self._page)
         passed = 0
         for tried, (number, row) in enumerate(rows):

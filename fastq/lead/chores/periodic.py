@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fastq.lead.term.chore import Site
 
 BATCH = 100
-"""Schedules in one statement at most: each is a tick in the mean, and all of them are due at midnight."""
+"""Schedules in one statement at most: each has one tick as a rule, and many are due at midnight together."""
 
 TICKS = 2_000
 """Ticks in one statement, about: twice as many as one schedule may make up for."""

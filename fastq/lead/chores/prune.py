@@ -75,7 +75,7 @@ class Walk:
         self._low: datetime | None = None  # begin of the next window; None: before the oldest partition
         self._step = STEP
         self._old: Sequence[tuple[Any, ...]] = ()  # read and not deleted yet: id, row address, queue
-        self._window: tuple[datetime, datetime] | None = None  # of those
+        self._window: tuple[datetime, datetime] | None = None  # that they were read from
         self._full = False
         self._pruned = 0  # in the present window
         self._last = False  # it ends where jobs are not old enough
@@ -94,7 +94,7 @@ class Walk:
             site.changed += pruned
 
         if self._full and self._step > SHORTEST_STEP and not self._pruned and batch.crowded:
-            self._old = ()  # to try them would teach nothing that could be kept: first a window that holds all there is
+            self._old = ()  # more bad rows than can be set aside: take a shorter window first, which can be read to its end
         if self._old:
             self._old = batch.write(self._old, put)
         if not self._old:

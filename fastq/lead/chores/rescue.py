@@ -46,7 +46,7 @@ WINDOW = 20_000
 """Jobs looked at by one statement: some 30 ms; a backlog of a million takes fifty."""
 
 SMALLEST_WINDOW = 100
-"""Below that it is not the window that takes long."""
+"""Jobs of the shortest window: if that takes too long as well, the size of the window is not the reason."""
 
 ALL = 60.0
 """Seconds until all running jobs are looked at though no process has expired: for those of processes that have no row.
@@ -79,7 +79,7 @@ class Answers:
 
     def __init__(self, heard: float) -> None:
         self.heard = heard  # seconds
-        self.why = "the term has just begun"  # it is not longer
+        self.why = "the term has just begun"  # `heard` is no longer
         self._at: float | None = None  # the server's clock at the last answer
         self._server = 0.0  # when it was started
 
@@ -111,9 +111,9 @@ class Rescue:
     name = "rescue"
 
     def __init__(self, all_in: float = ALL, heard: float = 0.0) -> None:
-        """Take the seconds until the first walk that nobody's end has caused, and for which the database is known to answer."""
+        """Begin with so many seconds until the first walk that no expired process calls for, and so many of heard answers."""
         self._answers = Answers(heard)
-        self._told = False  # that it waits
+        self._told = False  # whether the wait has been reported
         self._ask_at = 0.0  # monotonic time
         self._batch = Batch(self.name, BATCH)
         self._window = ChoreSize(self.name, WINDOW, SMALLEST_WINDOW)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fastq.postgres.db import Connection
 
 BACKOFF = (1.0, 2.0)
-"""Seconds between two attempts to start: River's figures. Behind the last attempt there is none: nobody's work would be done."""
+"""Seconds between two attempts to start: River's figures. After the last one there is no pause: nobody would do the work."""
 
 FAILED_PAUSE = 5.0
 """Seconds until a chore that failed is tried again: a guess; the failure is in the log and in `fastq leader`."""
@@ -187,7 +187,7 @@ class Track:
         return pause
 
     def _failed(self, chore: Chore, error: str) -> float:
-        """Tell of it and mend the session; return in how many seconds to try again."""
+        """Report the failure and replace a broken session; return in how many seconds to try again."""
         if self._ending.wait(0.0):
             return FAILED_PAUSE  # it was cut off because the term has ended
         emit("chore.failed", level=logging.WARNING, chore=chore.name, lease=self.site.fence.name, error=error)
