@@ -102,14 +102,14 @@ def completing(name: str, batches: list[Claimed]) -> Callable[[db.Connection], o
 def enqueueing_singly(session: db.Connection) -> None:
     for number in range(measure.JOBS // SINGLE):
         call = calls.one({"n": number, "name": "somebody"}, NOOP, {}, BATCH)
-        session.run(call.statement, *call.parameters("fastq", wake=False))
+        session.run(call.statement, *call.values, False, "fastq")
 
 
 def enqueueing_many(session: db.Connection) -> None:
     for first in range(0, measure.JOBS, BATCH):
         call = calls.many([{"n": number, "name": "somebody"} for number in range(first, first + BATCH)], NOOP, {}, BATCH)
         assert call
-        session.run(call.statement, *call.parameters("fastq", wake=False))
+        session.run(call.statement, *call.values, False, "fastq")
 
 
 def copying(session: db.Connection) -> None:

@@ -20,7 +20,7 @@ select waiting.queue::text, waiting.kind, counted.jobs, exists (
     select from fastq.process
     where process.expires_at > clock_timestamp() and waiting.queue = any (string_to_array(process.queues, ','))
       and (process.kinds is null or waiting.kind = any (process.kinds))
-)
+) as known
 from (
     select queue, waits_for, substr(waits_for, 8) as kind from every where starts_with(waits_for, 'worker:') limit $2::bigint
 ) as waiting

@@ -14,7 +14,7 @@ with clock as materialized (
     from fastq.periodic, declared
     where paused_at is null and (coalesce(cardinality($1::text[]), 0) = 0 or queue = any ($1::text[])) and name <> all ($3::text[])
 ), due as (
-    select name, schedule, tz, missed, backfill, hash, next_tick, coalesce(next_tick = defined_at, false)
+    select name, schedule, tz, missed, backfill, hash, next_tick, coalesce(next_tick = defined_at, false) as first
     from ours, clock
     where ticks and (next_tick is null or next_tick <= clock.now)
     order by next_tick nulls first, name

@@ -9,12 +9,12 @@ with declared as materialized (
     group by 1
 )
 select periodic.name, schedule, tz, queue, kind, missed, backfill, last_tick, next_tick, paused_at,
-    coalesce(declared.definitions, 0), error,
+    coalesce(declared.definitions, 0) as definitions, error,
     exists (
         select from fastq.lease
         where lease.name like 'leader:%' and holder <> '' and expires_at > clock_timestamp()
           and (lease.name = 'leader:default' or periodic.queue = any (lease.queues))
-    )
+    ) as led
 from fastq.periodic left join declared on declared.name = periodic.name
 where $1::text is null or periodic.name = $1::text
 order by periodic.name

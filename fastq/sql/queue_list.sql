@@ -29,7 +29,8 @@ with recursive ready (name) as (
     union select name from resting where name is not null
     union select queue from later union select name from worked union select name from fastq.queue
 )
-select known.name, queue.paused_at, available, running, coalesce(scheduled, 0), coalesce(retryable, 0), waiting, coalesce(processes, 0)
+select known.name, queue.paused_at, available, running as claimed, coalesce(scheduled, 0) as scheduled,
+    coalesce(retryable, 0) as retryable, waiting, coalesce(processes, 0) as processes
 from known
 left join fastq.queue on queue.name = known.name
 left join later on later.queue = known.name

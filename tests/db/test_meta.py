@@ -162,6 +162,18 @@ def test_each_claim_tells_tags_and_meta_of_the_jobs_that_have_them(connection, a
             job.meta["source"] = "another"
 
 
+@pytest.mark.parametrize("ask", [by_turn, by_part, from_waiting], ids=lambda ask: ask.__name__)
+def test_each_claim_tells_each_column_in_its_place(connection, ask):
+    (job_id,) = add(connection, kind="sort", attempt=3, max_attempts=7, args='{"word": "x"}', created_at="2026-01-02 03:04:05.6Z")
+
+    (job,) = jobs_of(answer := ask(connection))
+
+    row = living(connection, job_id)
+    assert (job.id, job.attempt, job.max_attempts, job.priority) == (job_id, 4, 7, 1)
+    assert (job.kind, job.queue, job.args, job.created_at) == ("sort", "default", SortArgs("x"), row["created_at"])
+    assert list(Claimed("default", MINE, answer).seqs) == [row["seq"]]
+
+
 def test_a_key_is_read_as_an_attribute_of_whatever_has_meta(connection, source):
     class Seen:
         def __init__(self, kept):
