@@ -1,7 +1,7 @@
 """A part of a process that works in threads of its own: how the process starts it, looks after it, and takes it down.
 
-A worker process, and the supervisor of a host, keep their parts in a list, in which each part stands behind those that it hands
-something to. They start the list from the front and take it down from the back, in two steps:
+A worker process, and the supervisor of a host, keep their parts in a list: each part stands behind the parts that it hands jobs
+or children to. They start the list from the front and take it down from the back, in two steps:
 
     stop     begin nothing new. Jobs, or children, then end in their own time
     finish   end. The jobs, or the children, have ended, or their time is over
@@ -10,8 +10,8 @@ The main thread of the process makes a service, starts it once, and calls all it
 and `watched` may be asked at any time; `stop` and `finish` may come at any time too, before the start and more than once. Threads
 are daemons: one that does not end in its time, because the database is away, say, ends with the process.
 
-A service that has finished is not started again. It deliberately says nothing of its job: what it is given and gives is between
-the parts.
+A service that has finished is not started again. It deliberately says nothing of its work: the parts hand jobs to each other by
+themselves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Service:
-    """One part. Each method does nothing here, so that a part states only what concerns it."""
+    """One part. Each method does nothing here, so that a part has only the methods that it needs."""
 
     @property
     def working(self) -> bool:
@@ -46,14 +46,14 @@ class Service:
 
     @property
     def owes(self) -> str:
-        """Say what is lost if the process ends now without waiting for the end of this part; '' if nothing is."""
+        """Name the work that is lost if the process ends now without waiting for this part; '' if none is."""
         return ""
 
     def start(self) -> None:
         """Start the threads."""
 
     def tick(self) -> None:
-        """Look at what time alone tells; the main thread calls this again and again, several times a second."""
+        """Act on deadlines that have passed; the main thread calls this again and again, several times a second."""
 
     def stop(self) -> float:
         """Begin nothing new; return the seconds for which the parts before this one wait for its end before they stop, too."""
@@ -70,7 +70,7 @@ class Service:
             time.sleep(seconds)
 
     def watched(self) -> Iterable[Connection]:
-        """Give the sessions whose statements are cut when they are overdue."""
+        """Give the sessions, for their overdue statements to be cut."""
         return ()
 
 

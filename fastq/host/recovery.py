@@ -3,16 +3,17 @@
 It has a thread of its own so that the beat waits for none of it: a recovery that is refused (by a user's trigger), that waits for
 a lock or has a hundred thousand jobs to give back must not make the living look dead. For a dead child, in this order, each step
 before the next:
-    1. its ids are read from the board, with what was executing or had just ended, and its unanswered claim: before somebody else
-       sits at its desk
+    1. its ids are read from the board, with the jobs that were executing or had just ended, and its unanswered claim: before
+       another process sits at its desk
     2. its database sessions are ended, and awaited: a claim or completion on its way is now committed, or never will be
     3. one statement gives the jobs back, and charges an attempt only to those that were executing or had just ended
     4. the leases of its singletons are released, so that they run elsewhere, or here again, at once
     5. the registrar is told, which removes the process's row
-Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it. What was locked
-when a try had waited for it is left to the leader's rescue, which comes by again: the other jobs do not wait for it.
+Until this has succeeded it is tried again; if this host dies meanwhile, the row expires and the leader does it. A job that is
+still locked after a try has waited for it is left to the leader's rescue, which comes by again: the other jobs do not wait for
+it.
 
-It deliberately starts nobody in the place of the dead, and knows no process that lives.
+It deliberately starts no process in the place of the dead one, and knows no process that lives.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 1.0
 """Seconds between attempts while the database is away or refuses, doubling: a restarted server is found soon."""
 
 OWED = "the jobs of dead processes are not given back"
-"""What a host that ends now leaves to the leader of another one."""
+"""The work that a host that ends now leaves to the leader of another one."""
 
 
 class Dead(NamedTuple):
-    """A dead child: what is known of its end, and what its desk and lanes showed."""
+    """A dead child: the cause of its end as far as known, and the contents of its desk and lanes."""
 
     number: int
     pid: int
@@ -82,7 +83,7 @@ class Recovery(Threaded):
         self._session = Rebuilt("recovery", self._connect, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
 
     def add(self, number: int, desk: int, pid: int, cause: str) -> list[int]:
-        """Give back what a dead child held: read the board now, before somebody else sits down there; write soon.
+        """Give back the jobs of a dead child: read the board now, before another process sits down there; write soon.
 
         Return the ids of the jobs that it was executing.
         """

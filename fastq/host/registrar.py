@@ -1,13 +1,13 @@
 """Keep this host's processes registered: one thread of the supervisor, one connection.
 
-The beat keeps all rows of this host alive with one statement; worker processes do not beat for themselves, because a job
-whose C call holds the interpreter lock would then look like a dead host. What is to be cancelled is asked for after it. A row
-that vanished (the table was restored, the host was frozen longer than its time to live) is made again by the next beat.
+The beat keeps all rows of this host alive with one statement; worker processes do not beat for themselves, because a C call of a
+job that holds the interpreter lock would then look like a dead host. After it the jobs to cancel are asked for. A row that
+vanished (the table was restored, the host was frozen longer than its time to live) is made again by the next beat.
 
-Invariant: two beats may be lost, whatever a connection does. A try has FASTQ_PROCESS_TTL - FASTQ_BEAT_INTERVAL, divided by three,
-for its connection and its statements; one that brings no answer within that is given up, and the next has a connection of its
-own. So the third try after a beat has as much time again before the rows run out. What else is asked on this connection has no
-more time than a beat, and a beat follows at once where it has used that up.
+Invariant: two beats may be lost, even if their connections hang. A try has FASTQ_PROCESS_TTL - FASTQ_BEAT_INTERVAL, divided by
+three, for its connection and its statements; one that brings no answer within that is given up, and the next has a connection of
+its own. So the third try after a beat has as much time again before the rows run out. Other statements on this connection have no
+more time than a beat, and a beat follows at once if they have used that up.
 
 Jobs of children that have died are given back by recovery.py, in a thread of its own. This one takes their rows away after that,
 so that no beat which was on its way puts them back.
@@ -70,10 +70,10 @@ class Registrar(Threaded):
         self._numbers: deque[int] = deque()
         self.lost: frozenset[int] = frozenset()  # numbers of children that are somebody else's too; written by our thread
         self._pids: dict[int, int] = {}  # of living children by number; changed under the lock
-        self._gone: deque[int] = deque()  # numbers whose rows are to be taken away; the recovery adds, our thread takes out
+        self._gone: deque[int] = deque()  # numbers of the rows to take away; the recovery adds, our thread takes out
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
-        self._hinted = False  # at a cancellation; set by the listener's thread, cleared by ours, who asks then
+        self._hinted = False  # at a cancellation; set by the listener's thread, cleared by ours, which asks then
         self._stopping = False
         self._registered = False  # a process, ever
         opener = Opener(config, url, "registrar", min(config.beat_timeout, config.statement_timeout))
@@ -97,7 +97,7 @@ class Registrar(Threaded):
         self._wakeup.set()
 
     def recover(self, number: int, desk: int, pid: int, cause: str) -> list[int]:
-        """Beat no more for a child that has died, and have given back what it held; return the ids that it was executing."""
+        """Beat no more for a child that has died, and have its jobs given back; return the ids that it was executing."""
         with self._lock:
             self._pids.pop(number, None)
         return self.recovery.add(number, desk, pid, cause)
@@ -158,7 +158,7 @@ class Registrar(Threaded):
         return self._stopping and not self.recovery.owes
 
     def _look_after(self, connection: Connection) -> None:
-        """Beat, then do what is due beside it: in a try of its own, and the beat is the first thing of the next."""
+        """Beat, then do the other work that is due: in a try of its own, and the beat is the first thing of the next."""
         if not self._numbers:
             self._take_numbers(connection)
         self._beat(connection)
@@ -180,15 +180,15 @@ class Registrar(Threaded):
         self._until = time.monotonic() + self._config.beat_timeout
 
     def _left(self) -> float:
-        """Return the seconds that are left of the present try: a moment at least, since what is late fails by then."""
+        """Return the seconds that are left of the present try: a moment at least, since a late statement fails by then."""
         return max(0.01, self._until - time.monotonic())
 
     def _connected(self) -> Connection:
-        """Return the connection, or make one within what is left of the try."""
+        """Return the connection, or make one within the rest of the try."""
         return self._session.open(self._left())
 
     def _ask(self, connection: Connection, name: str, *params: object) -> list[tuple[Any, ...]]:
-        """Run a statement within what is left of the try; on the connection that it is cut with nothing is asked again."""
+        """Run a statement within the rest of the try; a connection that is cut for that is not used again."""
         return connection.run_within(min(self._left(), self._config.statement_timeout), name, *params)
 
     def _take_numbers(self, connection: Connection) -> None:
@@ -226,7 +226,7 @@ class Registrar(Threaded):
         self.lost = others
 
     def _take_away(self, connection: Connection) -> None:
-        """Remove the rows of children whose jobs have been given back."""
+        """Remove the rows of dead children once their jobs have been given back."""
         if gone := list(self._gone):
             self._ask(connection, "process_end", gone, identity())
             for _ in gone:
@@ -235,7 +235,7 @@ class Registrar(Threaded):
     def _tell_cancelled(self, connection: Connection) -> None:
         hinted, self._hinted = self._hinted, False  # should the question fail, the next beat asks where a job executes
         if not hinted and not self._board.executing():
-            return  # who idles has nothing to cancel
+            return  # an idle host has nothing to cancel
         with self._lock:
             numbers = list(self._pids)
         cancelled: dict[int, list[int]] = {}

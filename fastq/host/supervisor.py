@@ -14,7 +14,8 @@ Signals: the first SIGTERM or SIGINT stops in order, the second kills within a s
 a second one: a closing terminal sends several, its shell and some service managers another. Handlers only write a byte, but a
 second signal also ends a wait for the fork server: it is the only thing that the loop waits for, and it may be importing the app
 or hang. Should an error that nobody expected end a thread, then this host beats, recovers or leads no more, and stops in order.
-Whatever has not ended in time is killed, the fork server last, since with it all its children die and their last words are lost.
+Processes that have not ended in time are killed, the fork server last: with it all its children die, and their last words are
+lost.
 """
 
 from __future__ import annotations
@@ -68,13 +69,13 @@ CANCELS = select.PIPE_BUF // 20 - 1
 KEPT = "the rows of this host and its leases stay until they run out"
 
 TICK = 0.5
-"""Seconds between looks at what no descriptor tells: overdue children, pauses that have ended."""
+"""Seconds between looks for events that no descriptor signals: overdue children, pauses that have ended."""
 
 VACANT_TICK = 0.02
 """The same while a place is empty: for a number from the database, or the end of a pause."""
 
 END_TICK = 0.01
-"""The same at the end: short beside what a person notices."""
+"""The same at the end: too short for a person to notice."""
 
 
 class Supervisor:
@@ -185,7 +186,7 @@ class Supervisor:
         self._places.replace()
 
     def _read_signals(self) -> None:
-        """Act on what came through the signal pipe: signals, and the news that a thread has broken."""
+        """Act on the bytes in the signal pipe: signals, and the news that a thread has broken."""
         for number in os.read(self._signal_read, 64):
             if number == 0:
                 self._fail(self._broken)

@@ -107,7 +107,7 @@ class Inboxes(Service):
         self._drained: list[Job[Any]] = []
 
     def stop(self) -> float:
-        """Take out what is there."""
+        """Take all waiting jobs out."""
         self._drained += [job for feed in self._feeds for job in feed.drain()]
         return 0.0
 
@@ -163,7 +163,7 @@ class Process:
         return [self.away, self.completer, *self.modes, self._inboxes, *producer, self.watchdog, self.singletons]
 
     def _sit_down(self, *, stands: bool) -> None:
-        """Say at our desk on the board who we are, and whether we stand for singletons."""
+        """Write our number to our desk on the board, and whether we stand for singletons."""
         seat, config = self.seat, self.config
         concurrency = list(config.concurrency.values())
         self.board = Board(seat.board_fd, concurrency, desk_count(config), ring_size(config), len(MODES))
@@ -273,7 +273,7 @@ class Process:
         return BROKEN if any(part.owes for part in self._parts) else code
 
     def _kill(self) -> int:
-        """Hand everything back and leave; what the completer has under way it may finish."""
+        """Hand everything back and leave; the completer may finish the statement that it has under way."""
         for part in reversed(self._parts):
             part.stop()
         self._hand_back(self._inboxes.drained() + self.watchdog.held())

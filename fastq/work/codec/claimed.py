@@ -136,7 +136,7 @@ class Claimed:
         return tuple((kept["tags"] or ()) if isinstance(kept, dict) else kept)
 
     def meta(self, row: int) -> Mapping[str, Any]:
-        """Return what features keep with a job."""
+        """Return the values that features keep with a job."""
         kept = self.beside.get(str(self.ids[row]))
         return kept["meta"] if isinstance(kept, dict) else EMPTY
 
@@ -179,7 +179,7 @@ class KindBatch:
         return self._claimed.tags(row)
 
     def meta(self, row: int, /) -> Mapping[str, Any]:
-        """Give what features keep with the job."""
+        """Give the values that features keep with the job."""
         return self._claimed.meta(row)
 
 

@@ -34,7 +34,7 @@ MAX_TEXT = 2**20
 
 
 class Twin(Protocol):
-    """The functions of twin.py, which says what they compute, and of core.py."""
+    """The functions of twin.py, which is their specification, and of core.py."""
 
     def read(self, codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], list[int]]:
         """Read the args of `count` jobs of a kind."""
