@@ -23,7 +23,7 @@ from bench.adr.measure import BATCH, SCHEMA, claims, cleared, filled, parts
 from fastq import Kind
 from fastq.adapters import drivers
 from fastq.enqueue import calls
-from fastq.enqueue.calls import Copy
+from fastq.enqueue.copies import Copy
 from fastq.errors import DatabaseUnavailable
 from fastq.postgres import db, embedded
 from fastq.schema.migrate import migrate

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.args.kinds import Args, Kind, kind
 from fastq.config import Config
-from fastq.enqueue.calls import Enqueue, Enqueued
+from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.errors import FastqError
 from fastq.jobs.job import Job, JobCancelled, JobTimeout, State
 from fastq.jobs.outcome import Cancel, Snooze

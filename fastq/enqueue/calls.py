@@ -1,65 +1,80 @@
-"""Turn args and options into the parameters of a statement, or into the rows of a COPY: all of enqueueing but the driver.
+"""One job or many as a statement with its parameters, ready for any driver that carries it to Postgres.
 
-Runs in the enqueuing thread, on plain values; the clients (client.py, client_async.py) carry its results to Postgres.
+Runs in the enqueuing thread, on plain values; the clients' sessions send the calls.
 
-Invariant: everything is checked and written as JSON before the first statement, so that whatever is refused leaves nothing
-behind; only a COPY sends jobs while more are read, and an error takes them back. What an option is: the job's own (`Enqueue`)
-comes before the call's, that before the kind's, that before the defaults of job.py.
+Invariant: everything is checked and written as JSON before the first statement, so that a job that is refused leaves nothing
+behind.
 
 It deliberately compares no time with the local clock: whether a job is due is the database's to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, Unpack, overload
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-from fastq.args.kinds import Args, Kind, kind_of
-from fastq.args.text import ArgsCodec
-from fastq.enqueue.call import RECORD, Call
-from fastq.errors import ArgsError, OptionError, UnknownKind
-from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, spec_of, when
+from fastq.args.kinds import Kind, kind_of
+from fastq.enqueue.items import Enqueue, encoded, several
+from fastq.errors import OptionError
+from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, spec_of
 from fastq.postgres import hints
 
-A = TypeVar("A")
+RECORD = "\x1e"
+"""The character that joins jobs in a statement's parameters; no kind, queue, tag or JSON text has it."""
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ARGS, TAGS = 4, 5
+"""Where these stand among the values of a Call, of one job or of many."""
 
-BLOCK = 131_072
-"""Bytes per write of a COPY: from 64 kB on the rate stays the same (measured)."""
+UTF8 = "UTF8"
+"""The encoding in which every character arrives as it is, by its name in Postgres."""
 
+_ONE_BYTE = ("SQLASCII", "LATIN", "ISO8859", "WIN", "KOI8")
+"""The encodings, by the beginnings of their names, in which Python and Postgres agree; drivers refuse other characters."""
 
-class Enqueue:
-    """One job of `enqueue_many` with options of its own: `Enqueue(SortArgs(["b", "a"]), priority=2)`."""
-
-    __slots__ = ("args", "kind", "options")
-
-    @overload
-    def __init__(self, args: Args, **options: Unpack[Options]) -> None: ...
-    @overload
-    def __init__(self, args: A, *, kind: Kind[A], **options: Unpack[Options]) -> None: ...
-    def __init__(self, args: Any, *, kind: Kind[Any] | None = None, **options: Unpack[Options]) -> None:
-        check_names(options)
-        self.args = args
-        self.kind = kind
-        self.options = options
-
-    def __repr__(self) -> str:
-        """Show what was given."""
-        given = "".join(f", {name}={value!r}" for name, value in self.options.items())
-        return f"Enqueue({self.args!r}{given})"
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
-class Enqueued(int):
-    """The id of a job that was enqueued: a number, which also says whether the job is new."""
+class Call(NamedTuple):
+    """A statement of fastq/sql with its parameters, ready for any driver."""
 
-    __slots__ = ()
+    statement: str
+    values: tuple[object, ...]
+    wakes: set[str]
 
     @property
-    def new(self) -> bool:
-        """Tell whether this call has made the job: always, for fastq has no jobs yet of which there can be only one."""
-        return True
+    def is_ascii(self) -> bool:
+        """Tell whether it reads the same in every encoding that a connection may have."""
+        return all(not isinstance(value, str) or value.isascii() for value in (self.values[ARGS], self.values[TAGS]))
+
+    def in_encoding(self, encoding: str) -> Call:
+        """Return the call as a connection of this encoding can carry it; raise OptionError if it cannot carry the tags.
+
+        Drivers write text in the connection's encoding by Python's codecs, and the server reads it by tables of its own. In the
+        encodings of East Asia the two differ: a yen sign arrives as a backslash, and the JSON says something else. ASCII is the
+        same in all.
+        """
+        name = re.sub(r"[^A-Z0-9]", "", encoding.upper())
+        if name == UTF8:
+            return self
+        tag = self._odd_tag()
+        if tag is not None and not name.startswith(_ONE_BYTE):
+            raise OptionError(
+                f"tag {tag!r}: expected ASCII, since your connection's client_encoding is {encoding}, in which other characters "
+                f"may arrive as something else; set it to {UTF8}"
+            )
+        return self._in_ascii()
+
+    def _in_ascii(self) -> Call:
+        """Return the call with its JSON in ASCII: other characters become escapes, which the worker reads as the same text."""
+        values = [*self.values]
+        values[ARGS] = _BEYOND_ASCII.sub(_escape, str(values[ARGS]))
+        return self._replace(values=tuple(values))
+
+    def _odd_tag(self) -> str | None:
+        """Return the first tag that is not in ASCII."""
+        tags = re.split(f"[{RECORD}{UNIT}]", str(self.values[TAGS] or ""))
+        return next((tag for tag in tags if not tag.isascii()), None)
 
 
 def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call:
@@ -77,7 +92,7 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> 
 def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call | None:
     """Prepare many jobs for one statement, None if there are none; one that is refused refuses them all."""
     check_names(options)
-    rows = list(_encoded(several(items), kind, options, max_bytes))
+    rows = list(encoded(several(items), kind, options, max_bytes))
     if not rows:
         return None
     specs = [spec for spec, _ in rows]
@@ -87,7 +102,7 @@ def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_byt
         RECORD.join(queues),
         RECORD.join(map(str, priorities)),
         RECORD.join(map(str, max_attempts)),
-        b"\x1e".join([encoded for _, encoded in rows]).decode(),
+        b"\x1e".join([text for _, text in rows]).decode(),
         RECORD.join([text or "" for text in tags]),
         RECORD.join(["" if delay is None else repr(delay) for delay in delays]),
         RECORD.join(["" if at is None else at.isoformat() for at in times]),
@@ -102,116 +117,7 @@ def _wakes(spec: JobSpec) -> set[str]:
     return scheduled if spec.delay is not None else scheduled | {spec.queue}
 
 
-class Copy:
-    """The rows of one COPY, made while they are read; afterwards it knows how many there were and who is to be woken.
-
-    All jobs of a COPY are available at once, or all are scheduled for the one time `at`, since the sequence's default
-    for a column applies to all rows or to none.
-    """
-
-    def __init__(self, items: Iterable[Any], kind: Kind[Any] | None, options: Options, at: datetime | None) -> None:
-        self._items = several(items)
-        self._kind = kind
-        self._options = Options(**{**options, "delay": None, "at": None})
-        self._at = at
-        self.count = 0
-        self.wakes: set[str] = set()
-
-    @property
-    def columns(self) -> list[str]:
-        """Name the columns in the order of the rows' values."""
-        columns = ["kind", "queue", "priority", "max_attempts", "tags", "meta", "args"]
-        return columns if self._at is None else [*columns, "seq", "state", "scheduled_at"]
-
-    def blocks(self, max_bytes: int) -> Iterator[bytes]:
-        """Yield the rows in COPY's text format, some BLOCK bytes at a time."""
-        end = b"\n" if self._at is None else f"\t\\N\tscheduled\t{self._at.isoformat()}\n".encode()
-        head, last = b"", None
-        block: list[bytes] = []
-        size = 0
-        for spec, encoded in _encoded(self._items, self._kind, self._options, max_bytes):
-            if spec is not last:  # jobs that follow one another mostly share their spec
-                head, last = self._head(spec), spec
-            row = head + _escaped(encoded) + end
-            block.append(row)
-            size += len(row)
-            if size >= BLOCK:
-                self.count += len(block)
-                yield b"".join(block)
-                block, size = [], 0
-        self.count += len(block)
-        yield b"".join(block)
-
-    def _head(self, spec: JobSpec) -> bytes:
-        if spec.delay is not None or spec.at is not None:
-            raise OptionError("enqueue_copy takes one delay or time for all its jobs, as its own option; this is in an Enqueue")
-        self.wakes.add(spec.queue if self._at is None else hints.DUE.word)
-        tags = "\\N" if spec.tags is None else "{" + ",".join(map(_array_element, spec.tags.split(UNIT))) + "}"
-        meta = b"\\N" if spec.meta is None else _escaped(spec.meta.encode())
-        values = (spec.kind, spec.queue, str(spec.priority), str(spec.max_attempts))
-        return b"\t".join(value.encode() for value in (*values, "")) + _escaped_tags(tags) + b"\t" + meta + b"\t"
-
-
-def _array_element(tag: str) -> str:
-    escaped = tag.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _escaped_tags(tags: str) -> bytes:
-    return tags.encode() if tags == "\\N" else _escaped(tags.encode())
-
-
-def _escaped(value: bytes) -> bytes:
-    """Write a value as COPY's text format wants it."""
-    value = value.replace(b"\\", b"\\\\")
-    if b"\n" in value or b"\t" in value or b"\r" in value:  # white space between JSON's tokens, which a type may keep
-        value = value.replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
-    return value
-
-
-def _encoded(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Iterator[tuple[JobSpec, bytes]]:
-    """Yield the spec and the JSON of each job; jobs of one kind without options of their own share their spec."""
-    shared: dict[Kind[Any], tuple[JobSpec, ArgsCodec[Any]]] = {}
-    for position, item in enumerate(items):
-        try:
-            if type(item) is Enqueue:
-                of = kind_of(item.args, item.kind or kind)
-                args, spec, codec = item.args, spec_of(of, options, item.options), of.codec
-            else:
-                args, of = item, kind_of(item, kind)
-                if of not in shared:
-                    shared[of] = (spec_of(of, options), of.codec)
-                spec, codec = shared[of]
-            encoded = codec.encode(args, max_bytes)
-        except ArgsError as error:
-            error.position = position
-            raise
-        except UnknownKind as error:
-            raise UnknownKind(f"at position {position}: {error}") from None
-        except OptionError as error:
-            if type(item) is Enqueue:  # else it is the call's, and no item's
-                raise OptionError(f"at position {position}: {error}") from None
-            raise
-        yield spec, encoded
-
-
-def several(items: Any) -> Iterable[Any]:
-    """Return the items, or raise OptionError where they are one: also a pydantic model, which yields its fields."""
-    if isinstance(items, Iterable) and not isinstance(items, Args | Enqueue):
-        given: Iterable[Any] = items
-        return given
-    hint = "for one job: enqueue(args)"
-    if hasattr(items, "__aiter__"):
-        hint = "collect them first: [args async for args in ...]"
-    raise OptionError(f"expected an iterable of args, got one {type(items).__qualname__}; {hint}")
-
-
-def copied_at(options: Options) -> tuple[float | None, datetime | None]:
-    """Check the options of a COPY and return its delay and its time, which are for all its jobs."""
-    check_names(options)
-    return when(options.get("delay"), options.get("at"))
-
-
-def time_of(microseconds: int) -> datetime:
-    """Return the time that is so far from 1970: what a session of somebody else's can tell, whatever its DateStyle."""
-    return EPOCH + timedelta(microseconds=int(microseconds))
+def _escape(found: re.Match[str]) -> str:
+    """Write a character as JSON does in ASCII; it stands in a string, for nothing else in JSON is not ASCII."""
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

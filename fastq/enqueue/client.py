@@ -5,8 +5,8 @@ One client per program, made anywhere, shared by all threads; it connects when i
 itself. With `conn` a job is part of the caller's transaction:
 there when that commits, gone when it does not. Without, it is a transaction of its own, on one of a few autocommit connections.
 
-The checks of args and options are in calls.py, the differences between callers' connections in the adapters, our own connections
-and the wake-ups in sessions.py.
+Args and options are checked in calls.py and copies.py, which make statements and rows of them; sessions.py sends these, on
+a connection of ours or through the adapters for callers' connections, and wakes the workers.
 
 It deliberately starts no thread but a timer for the last of several wake-ups.
 """
@@ -22,8 +22,8 @@ from fastq.adapters import drivers
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.args.kinds import Args, Kind
 from fastq.config import Config
-from fastq.enqueue import calls
-from fastq.enqueue.calls import Copy, Enqueue, Enqueued
+from fastq.enqueue import calls, copies
+from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.enqueue.sessions import Sessions
 from fastq.enqueue.settings import Settings
 from fastq.jobs.spec import Options
@@ -68,7 +68,7 @@ class Client:
     ) -> Enqueued:
         """Enqueue one job and return its id, a number that also says whether the job is `new`.
 
-        `conn`: a connection or session of yours, whose transaction the job is part of. `kind`: for args whose class names none.
+        `conn`: a connection or session of yours; the job is part of its transaction. `kind`: for args of a class that names none.
         `wake=False` sends no notification, and the job starts up to FASTQ_POLL_INTERVAL later: for a commit in two phases, which
         may not notify, and for a transaction that must commit whether the server has room for notifications or not.
         The options `queue`, `priority` (1 is first, 4 last), `max_attempts`, `delay` (seconds) or `at` (with a time zone), and
@@ -125,7 +125,7 @@ class Client:
 
         A delay or time is for all of them. Where one is refused none is stored; roll your transaction back then.
         """
-        delay, at = calls.copied_at(options)
+        delay, at = copies.copied_at(options)
         here = self._here()
         if conn is not None:
             with self._settings.remedy:
@@ -159,9 +159,9 @@ class Client:
         return None
 
     def close(self) -> None:
-        """Send what wake-ups wait and close the connections.
+        """Send the wake-ups that wait, and close the connections.
 
-        That is no end: whoever enqueues with it afterwards opens new ones, and is to call `close` again.
+        That is no end: to enqueue with it afterwards opens new ones, and `close` is to be called again.
         """
         here = self._sessions.pop(in_threads.home(), None)
         if here is not None:
@@ -219,11 +219,11 @@ class Client:
         options: Options,
         delay: float | None,
         at: datetime | None,
-    ) -> Copy:
+    ) -> copies.Copy:
         settings = self._settings
         if delay is not None:
             [(due,)] = drivers.run(conn, settings.text("copy_at"), (delay,))
-            at = calls.time_of(due)
-        rows = Copy(items, kind, options, at)
+            at = copies.time_of(due)
+        rows = copies.Copy(items, kind, options, at)
         drivers.copy(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
         return rows

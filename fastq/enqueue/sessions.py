@@ -28,7 +28,7 @@ from fastq.sql.statements import qualified
 if TYPE_CHECKING:
     from fastq.adapters.conn import Conn
     from fastq.adapters.library import Rows
-    from fastq.enqueue.call import Call
+    from fastq.enqueue.calls import Call
     from fastq.enqueue.settings import Settings
 
 

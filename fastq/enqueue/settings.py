@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from fastq.config import Config, settled
 from fastq.enqueue import refusals
-from fastq.enqueue.call import RECORD
+from fastq.enqueue.calls import RECORD
 from fastq.errors import ConfigError, OptionError
 from fastq.sql.statements import qualified
 

@@ -20,7 +20,7 @@ from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 
 from fastq import Args, AsyncClient, Client
 from fastq.adapters import psycopg as psycopg_adapter
-from fastq.enqueue import calls as enqueue_module
+from fastq.enqueue import copies
 from fastq.errors import ArgsError, OptionError
 from tests.helpers import execute
 
@@ -275,7 +275,7 @@ def read_by_django(connection):
 )
 def test_a_copy_takes_jobs_that_are_made_from_what_its_own_connection_reads(library, read, client, database, monkeypatch):
     monkeypatch.setattr(psycopg_adapter, "PORTION", 1)
-    monkeypatch.setattr(enqueue_module, "BLOCK", 1000)
+    monkeypatch.setattr(copies, "BLOCK", 1000)
     with library(database) as (connection, commit, _):
         made = (SortArgs([str(number)]) for (number,) in read(connection))
 
@@ -288,7 +288,7 @@ def test_a_copy_takes_jobs_that_are_made_from_what_its_own_connection_reads(libr
 
 def test_a_copy_takes_what_django_iterates_over_in_its_autocommit(client, database, monkeypatch):
     monkeypatch.setattr(psycopg_adapter, "PORTION", 1)
-    monkeypatch.setattr(enqueue_module, "BLOCK", 1000)
+    monkeypatch.setattr(copies, "BLOCK", 1000)
     with django_connection(database) as (connection, _, _):
         connection.set_autocommit(True)
         made = (SortArgs([str(number)]) for (number,) in read_by_django(connection))
@@ -301,7 +301,7 @@ def test_a_copy_takes_what_django_iterates_over_in_its_autocommit(client, databa
 
 def test_a_copy_on_an_autocommit_connection_is_there_whole_or_not_at_all(client, database, monkeypatch):
     monkeypatch.setattr(psycopg_adapter, "PORTION", 1)
-    monkeypatch.setattr(enqueue_module, "BLOCK", 1)
+    monkeypatch.setattr(copies, "BLOCK", 1)
     with psycopg.connect(database, autocommit=True) as connection:
         made = (SortArgs(["there"]) if number < 5 else SortArgs([0]) for number in range(9))
         with pytest.raises(ArgsError, match="at position 5"):
@@ -315,7 +315,7 @@ def test_a_copy_on_an_autocommit_connection_is_there_whole_or_not_at_all(client,
 @pytest.mark.parametrize("library", BLOCKING)
 def test_a_copy_that_is_refused_is_taken_back_though_others_commit(library, client, database, monkeypatch):
     monkeypatch.setattr(psycopg_adapter, "PORTION", 1)
-    monkeypatch.setattr(enqueue_module, "BLOCK", 1)
+    monkeypatch.setattr(copies, "BLOCK", 1)
     with library(database) as (connection, commit, _):
         client.enqueue(SortArgs(["kept"]), conn=connection)
         with pytest.raises(ArgsError):

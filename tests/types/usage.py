@@ -19,9 +19,9 @@ import sqlalchemy.orm
 
 from fastq import JobDetail, State
 from fastq.args.kinds import Args, Kind, kind
-from fastq.enqueue.calls import Enqueue, Enqueued
 from fastq.enqueue.client import Client
 from fastq.enqueue.client_async import AsyncClient
+from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.jobs.job import Job
 from fastq.jobs.outcome import Cancel, Snooze
 from fastq.jobs.periodic import Backfill

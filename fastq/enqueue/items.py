@@ -1,0 +1,90 @@
+"""The jobs that a caller hands to a client: args, or args with options of their own; each with its checked spec and its JSON.
+
+Runs in the enqueuing thread, on plain values, one job after the other as they are read.
+
+Invariant: an option counts in this order: the job's own (`Enqueue`), the call's, the kind's, the default of job.py. An error of a
+job tells its position.
+
+It deliberately keeps no job: calls.py collects all of them for one statement, copies.py sends them while it reads more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar, Unpack, overload
+
+from fastq.args.kinds import Args, Kind, kind_of
+from fastq.args.text import ArgsCodec
+from fastq.errors import ArgsError, OptionError, UnknownKind
+from fastq.jobs.spec import JobSpec, Options, check_names, spec_of
+
+A = TypeVar("A")
+
+
+class Enqueue:
+    """One job of `enqueue_many` with options of its own: `Enqueue(SortArgs(["b", "a"]), priority=2)`."""
+
+    __slots__ = ("args", "kind", "options")
+
+    @overload
+    def __init__(self, args: Args, **options: Unpack[Options]) -> None: ...
+    @overload
+    def __init__(self, args: A, *, kind: Kind[A], **options: Unpack[Options]) -> None: ...
+    def __init__(self, args: Any, *, kind: Kind[Any] | None = None, **options: Unpack[Options]) -> None:
+        check_names(options)
+        self.args = args
+        self.kind = kind
+        self.options = options
+
+    def __repr__(self) -> str:
+        """Show the args and the options that were given."""
+        given = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return f"Enqueue({self.args!r}{given})"
+
+
+class Enqueued(int):
+    """The id of a job that was enqueued: a number, which also says whether the job is new."""
+
+    __slots__ = ()
+
+    @property
+    def new(self) -> bool:
+        """Tell whether this call has made the job: always, for fastq has no jobs yet of which there can be only one."""
+        return True
+
+
+def several(items: Any) -> Iterable[Any]:
+    """Return the items, or raise OptionError where they are one: also a pydantic model, which yields its fields."""
+    if isinstance(items, Iterable) and not isinstance(items, Args | Enqueue):
+        given: Iterable[Any] = items
+        return given
+    hint = "for one job: enqueue(args)"
+    if hasattr(items, "__aiter__"):
+        hint = "collect them first: [args async for args in ...]"
+    raise OptionError(f"expected an iterable of args, got one {type(items).__qualname__}; {hint}")
+
+
+def encoded(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Iterator[tuple[JobSpec, bytes]]:
+    """Yield the spec and the JSON of each job; jobs of one kind without options of their own share their spec."""
+    shared: dict[Kind[Any], tuple[JobSpec, ArgsCodec[Any]]] = {}
+    for position, item in enumerate(items):
+        try:
+            if type(item) is Enqueue:
+                of = kind_of(item.args, item.kind or kind)
+                args, spec, codec = item.args, spec_of(of, options, item.options), of.codec
+            else:
+                args, of = item, kind_of(item, kind)
+                if of not in shared:
+                    shared[of] = (spec_of(of, options), of.codec)
+                spec, codec = shared[of]
+            text = codec.encode(args, max_bytes)
+        except ArgsError as error:
+            error.position = position
+            raise
+        except UnknownKind as error:
+            raise UnknownKind(f"at position {position}: {error}") from None
+        except OptionError as error:
+            if type(item) is Enqueue:  # else it is the call's, and no item's
+                raise OptionError(f"at position {position}: {error}") from None
+            raise
+        yield spec, text
