@@ -138,7 +138,7 @@ class Places:
         return True
 
     def replace(self) -> None:
-        """Give the places of children that recycle to others, one per place at a time; stop a child whose number is lost."""
+        """Give the places of children that recycle to others, one per place at a time; stop a child that has lost its number."""
         if self._closed:
             return
         now = time.monotonic()

@@ -1,6 +1,6 @@
 """Give the jobs of this host's dead processes back: one thread of the supervisor, with a connection while there are any.
 
-It has a thread of its own so that the beat waits for none of it: a recovery that is refused (by a user's trigger), that waits for
+It has a thread of its own so that the beat does not wait for it: a recovery that is refused (by a user's trigger), that waits for
 a lock or has a hundred thousand jobs to give back must not make the living look dead. For a dead child, in this order, each step
 before the next:
     1. its ids are read from the board, with the jobs that were executing or had just ended, and its unanswered claim: before

@@ -114,7 +114,7 @@ class Supervisor:
         self._stopping = False
         self._signals = 0
         self._heard = 0  # signals that the handler has seen; `_signals` counts those acted on
-        self._broken = ""  # which thread died, and of what error; written by that thread
+        self._broken = ""  # which thread died, and the error; written by that thread
 
     def run(self) -> int:
         """Supervise until stopped; return 0 after a stop in order, 1 if something had to be killed or could not start."""

@@ -1,4 +1,4 @@
-"""Say who looks at the database after a notification: one process of this host, and all where that was not enough.
+"""Choose the process that looks at the database after a notification: one of this host, and all where one was not enough.
 
 Called by the thread of the supervisor's listener alone. Each process that wakes takes a core for some hundred microseconds, and
 on a host with few cores the job waits for them. So a hint wakes the process with most executors at rest: its job starts at
@@ -7,7 +7,7 @@ looked at since, and nothing was left. If not (it was more than one process has 
 are woken.
 
 A process without room needs no hint: its executors call its producer when they run dry. This knows neither the database nor
-what there is to be done; whatever it forgets costs a poll.
+the jobs; a hint that it forgets costs a poll.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Waker:
         }
 
     def wake_all(self) -> None:
-        """Make all producers look at all queues: nobody knows what was missed."""
+        """Make all producers look at all queues: nobody knows which hints were missed."""
         for words in self._cursors:
             words[board.WAKES] += 1
             words[board.WAITING_HINTS] += 1
@@ -106,6 +106,6 @@ class Waker:
         if not self._desks[child.desk][board.SESSIONS[0]]:
             return 0
         at_rest = self._at_rest[queue]
-        # A lane at rest, like that of the mode which an app does not have, costs a tenth of one whose jobs are counted.
+        # A lane at rest, like that of the mode which an app does not have, costs a tenth of one with jobs to count.
         used = [slots for slots in self._slots[child.desk][queue] if slots.tobytes() != at_rest]
         return self._concurrency[queue] - sum(len(slots) - slots.tolist().count(0) for slots in used)

@@ -4,7 +4,7 @@ One thread owns it and runs statements on it; the main thread of its process rea
 Two stages: `Kept` opens and drops, for an owner that tells of its failures in its own way; `Rebuilt` tells of them and has the
 pauses, for a thread that tries the same thing for as long as the database is away.
 
-Invariant: a session on which a statement has failed is not used again, since nobody knows what it would answer.
+Invariant: a session on which a statement has failed is not used again, since nobody knows which answer would come.
 It deliberately sends no statement, and starts no thread.
 """
 
