@@ -34,10 +34,11 @@ from fastq.pauses import Pauses, spread
 from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.size import Size
-from fastq.work.complete.writes import cut, parameters_of, parts_of
+from fastq.work.codec.codec import encode_ids
+from fastq.work.complete.writes import cut, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from fastq.config import Config
     from fastq.jobs.job import Job
@@ -115,19 +116,21 @@ class Writer:
 
     def _send(self, part: Part) -> None:
         """Run the statement of a part; tell of rows that were no longer ours, and of jobs that have ended without success."""
-        write, jobs = part.write, part.jobs
-        if not jobs:
+        if not part.jobs:
             return
-        connection, parameters = self.session.open(), parameters_of(part)
-
-        def run(*channel: bytes | None) -> tuple[int, Sequence[bytes | None]]:
-            return connection.run_blobs(write.statement, [*parameters, *channel])
-
-        rows, row = hints.sending(connection, lambda to: run(to.encode() if to else None)) if write.hinted else run()
-        count = int.from_bytes(row[0] or b"", "big") if write.columns else rows
-        if count != len(jobs):
-            emit("ownership.lost", level=logging.WARNING, count=len(jobs) - count)
-        tell_ended(part.ended())
+        name, parameters = part.write.statement, _parameters(part)
+        connection = self.session.connection or self.session.open()
+        if part.write.hinted:
+            rows, row = hints.sending(
+                connection, lambda to: connection.run_blobs(name, [*parameters, to.encode() if to else None])
+            )
+        else:
+            rows, row = connection.run_blobs(name, parameters)
+        count = int.from_bytes(row[0] or b"", "big") if part.write.columns else rows
+        if count != len(part.jobs):
+            emit("ownership.lost", level=logging.WARNING, count=len(part.jobs) - count)
+        if part.fates:
+            tell_ended(part.ended())
 
     def _wait(self, parts: list[Part], error: BaseException) -> list[Part]:
         """Rest after the connection was lost; return the parts to go on with, smaller ones if it was lost over one before."""
@@ -175,3 +178,13 @@ class Writer:
             return False
         job.outcome = replace(fate, error=None)  # the list of its errors may hold no more
         return True
+
+
+def _parameters(part: Part) -> list[bytes]:
+    """Return the parameters of a part's statement, without the channel; rows are locked in the order of their ids everywhere."""
+    jobs, fates = part.jobs, part.fates
+    ids, claims = [job.id for job in jobs], [job.batch.claim for job in jobs]
+    if not part.write.columns:
+        return [encode_ids(sorted(ids)), encode_ids(list(set(claims)))]
+    columns = (column.encode([*map(column.value, fates)]) for column in part.write.columns)
+    return [encode_ids(ids), encode_ids(claims), *columns]

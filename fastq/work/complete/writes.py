@@ -3,8 +3,8 @@
 Used by the writer, in the completer's thread. A job goes to the first write of the list that takes its fate. Plain successes,
 most of all jobs, have a constant fate: each costs a look at its outcome and at its batch, and no fate is made or kept for it.
 
-A new way of writing outcomes is one more entry in WRITES. Everything else here goes through the list: sorting a batch, cutting it
-into parts that are small enough, and making the parameters. It deliberately runs no statement: writer.py does.
+A new way of writing outcomes is one more entry in WRITES. Everything else goes through the list: sorting a batch and cutting it
+into parts that are small enough. It deliberately makes and runs no statement: writer.py does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastq.jobs.outcome import SUCCESS, fate_of
-from fastq.work.codec.codec import encode_bools, encode_floats, encode_ids, encode_texts
+from fastq.work.codec.codec import encode_bools, encode_floats, encode_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -134,13 +134,3 @@ def _lighter(part: Part) -> Iterator[Part]:
             begin, size = at, 0
         size += weight
     yield part.piece(begin, None)
-
-
-def parameters_of(part: Part) -> list[bytes]:
-    """Return the parameters of a part's statement, without the channel; rows are locked in the order of their ids everywhere."""
-    jobs, fates = part.jobs, part.fates
-    ids, claims = [job.id for job in jobs], [job.batch.claim for job in jobs]
-    if not part.write.columns:
-        return [encode_ids(sorted(ids)), encode_ids(list(set(claims)))]
-    columns = (column.encode([*map(column.value, fates)]) for column in part.write.columns)
-    return [encode_ids(ids), encode_ids(claims), *columns]
