@@ -11,6 +11,7 @@ from fastq.postgres import db
 from fastq.work.codec.claimed import SEPARATOR, Claimed
 from fastq.work.codec.codec import decode
 from fastq.work.cursor.cursor import Cursor
+from fastq.work.cursor.sending import send_look
 
 FIRST_CLAIM = 1 << 32
 
@@ -26,7 +27,7 @@ class Claimer:
 
     def claim(self, limit):
         """Return the parts of one claim."""
-        return [part for part, _ in self._cursor.claim(self.session, lambda: next(self._claims), limit) if len(part)]
+        return [part for part in send_look(self._cursor, self.session, lambda: next(self._claims), limit) if len(part)]
 
     def jobs(self, count, batch):
         """Claim and decode so many jobs."""

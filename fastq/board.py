@@ -31,42 +31,11 @@ from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from fastq.cursor_words import CursorWords
 from fastq.errors import FastqError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-PRIORITIES = 4
-
-# Words of a queue's cursor. Times are monotonic, in ns; positions are seqs, by priority. They are written by the process that has
-# the turn (or has waited for it in vain), if no comment says otherwise. A lost connection sets CHECKED_AT and SWEPT_AT back
-# without it.
-FRONTIER = range(PRIORITIES)  # the last seq claimed, or the end of the last part taken; claims of parts move it without the turn
-LOW = range(PRIORITIES, 2 * PRIORITIES)  # nothing available lies at or below it
-RESCAN = range(2 * PRIORITIES, 3 * PRIORITIES)  # how far the pass of the re-scan has come
-RESCAN_END = range(3 * PRIORITIES, 4 * PRIORITIES)  # where the pass ends
-MARK = range(4 * PRIORITIES, 5 * PRIORITIES)  # the frontier when the mark was noted: LOW moves up to it
-RESCANNING = 20  # 1: a pass is under way
-RESCANNED_AT = 21  # when the last pass ended
-RESCAN_TOOK = 22  # ns that the last statement of the last pass took
-OWED = 23  # 1: a re-scan was put off, for the last one was long
-BARRIER_XID = 24  # transactions that were writing at the mark have lower xids (0: not asked yet)
-BARRIER_AT = 25  # when the mark was noted (0: there is none); put later while somebody still writes, to ask again soon
-WAKES = 26  # notifications for the queue so far; the supervisor's listener alone counts them
-DRAINED = 27  # WAKES when the last look that left no backlog began: another value calls for a look
-LOOKED_AT = 28  # when the last look began, or the last part was taken
-SWEPT_AT = 29  # when the last re-scan from zero began
-BACKLOG = 30  # 1: the last look took all that it had room for, or its re-scan is not through
-TOP = 31  # the highest seq known to be given out: no part reaches beyond it
-PART_LANE = 32  # the index of the priority that has the backlog
-STRETCH = 33  # numbers per wanted job in a part (0 counts as 1); the claims of parts set it without the turn
-EARLIER = range(34, 34 + PRIORITIES)  # the frontiers when the last pass began: under backlog the next one ends there
-CHECKED_AT = 38  # when the sequence was last compared with the frontiers
-SLOW_INSERTS = 39  # 1: a trigger of the user's may hold up inserts between number and xid; as of the last such comparison
-WAITING_HINTS = 40  # hints so far that jobs of the queue wait for a worker; the supervisor's listener alone counts them
-WAITING_SEEN = 41  # WAITING_HINTS when the last look for them that found no more than it had room for began
-WAITING_LOOKED_AT = 42  # when the last look for them began
-CURSOR_WORDS = 43
 
 # Words of a desk, which the supervisor wipes before a process sits down at it.
 PROCESS = 0  # the process's number, 0 when it recycles and has left its desk; by its main thread, as KILL_AFTER and TICKED
@@ -115,7 +84,7 @@ class Board:
         self._processes = processes
         self._lane_words = [LANE_WORDS + 3 * slots + _ring_words(ring, slots) for slots in self.concurrency]
         self._desk_words = DESK_WORDS + modes * sum(self._lane_words)
-        self._desks_at = CURSOR_WORDS * len(self.concurrency)
+        self._desks_at = CursorWords.COUNT * len(self.concurrency)
         size = 8 * (self._desks_at + self._desk_words * processes)
         if os.fstat(fd).st_size < size:
             os.ftruncate(fd, size)
@@ -143,9 +112,9 @@ class Board:
         while written < size:
             written += os.pwrite(self.fd, bytes(min(size - written, BLOCK)), written)
 
-    def cursor(self, queue: int) -> memoryview:
+    def cursor(self, queue: int) -> CursorWords:
         """Return the words of a queue's cursor."""
-        return self.words[CURSOR_WORDS * queue : CURSOR_WORDS * (queue + 1)]
+        return CursorWords(self.words[CursorWords.COUNT * queue : CursorWords.COUNT * (queue + 1)])
 
     def desk(self, process: int) -> memoryview:
         """Return the words of a process's desk, without its lanes."""

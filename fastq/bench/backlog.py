@@ -21,6 +21,7 @@ from fastq.bench.load import fill, left, open_queue
 from fastq.board import Board
 from fastq.postgres import db
 from fastq.work.cursor.cursor import Cursor
+from fastq.work.cursor.sending import send_look
 
 if TYPE_CHECKING:
     from fastq.config import Config
@@ -69,7 +70,7 @@ def _claim_rate(connection: Connection, config: Config, backlog: int, rounds: in
         for _ in range(rounds):
             claimed, began = 0, 0.0
             while claimed < SMALL - config.batch:
-                count = sum(len(part) for part, _ in cursor.claim(session, lambda: next(claims), config.batch))
+                count = sum(map(len, send_look(cursor, session, lambda: next(claims), config.batch)))
                 if not began:
                     began = time.perf_counter()
                 else:

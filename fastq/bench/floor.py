@@ -20,7 +20,6 @@ from contextlib import ExitStack
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import board
 from fastq.args.options import DEFAULT_QUEUE
 from fastq.bench.child import Program, order, tell
 from fastq.bench.load import left
@@ -52,7 +51,7 @@ def pump(connection: Connection, config: Config, jobs: int, meter: Meter) -> Flo
     """Work the jobs that wait in the open queue."""
     shared = Board.make([1], 1, 1)
     (first,) = connection.execute(in_schema("select min(seq) from fastq.job", config.schema))[0]
-    shared.cursor(0)[board.FRONTIER.start] = first - 1
+    shared.cursor(0).frontier[0] = first - 1
     with ExitStack() as running:
         programs = [
             running.enter_context(Program("floor", config, fds=[shared.fd], fd=shared.fd, place=place))
@@ -92,7 +91,7 @@ class Pump:
 
     def __init__(self, config: Config, shared: Board, number: int) -> None:
         self._shared = shared
-        self._frontier = shared.cursor(0)[board.FRONTIER.start : board.FRONTIER.stop]
+        self._frontier = shared.cursor(0).frontier
         self._number = number << 32
         self._batch = config.batch
         self._bound = [_NUMBER.pack(number) for number in NO_BOUND[:2]]

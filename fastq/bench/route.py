@@ -94,7 +94,7 @@ def _watch(shown: Board, processes: int, jobs: int) -> None:
     try:
         desks = [shown.desk(place) for place in range(processes)]
         looked = shown.cursor(0)
-        while not (looked[board.LOOKED_AT] and all(desk[board.SESSIONS[0]] for desk in desks)):
+        while not (looked.looked_at and all(desk[board.SESSIONS[0]] for desk in desks)):
             if _stopped(LONGEST):
                 return
         tell("ready")

@@ -44,34 +44,36 @@ class Waker:
         ]
         self._at_rest = [bytes(8 * slots) for slots in board_.concurrency]
         self._concurrency = board_.concurrency
-        self._asked: dict[int, tuple[float, int]] = {}  # by queue: when to look whether one was enough, and for which of WAKES
+        self._asked: dict[int, tuple[float, int]] = {}  # by queue: when to look whether one was enough, and for which of `wakes`
 
     def hears(self) -> Mapping[Hint, Callable[[str], None]]:
         """Name the hints upon which producers look at the database."""
         return {
             hints.MISSED: lambda _: self.wake_all(),
             hints.QUEUE: self.wake_one,
-            hints.WAITING: lambda queue: self.wake_one(queue, board.WAITING_HINTS),
+            hints.WAITING: lambda queue: self.wake_one(queue, waiting=True),
         }
 
     def wake_all(self) -> None:
         """Make all producers look at all queues: nobody knows which hints were missed."""
         for words in self._cursors:
-            words[board.WAKES] += 1
-            words[board.WAITING_HINTS] += 1
+            words.wakes += 1
+            words.waiting_hints += 1
         self._everybody()
 
-    def wake_one(self, name: str, word: int = board.WAKES) -> None:
+    def wake_one(self, name: str, *, waiting: bool = False) -> None:
         """Make a producer look at a queue; all of them where none is known to have room. A queue of others is theirs.
 
-        `word` of the cursor says for which jobs: WAKES, for those that are available, or WAITING_HINTS, for those that wait for a
-        worker of their kind.
+        `waiting` says for which jobs: for those that wait for a worker, or for those that are available.
         """
         queue = self._queues.get(name)
         if queue is None:
             return
         words = self._cursors[queue]
-        words[word] += 1
+        if waiting:
+            words.waiting_hints += 1
+        else:
+            words.wakes += 1
         children = self._places.working()
         room = [self._room(child, queue) for child in children]
         most = max(room, default=0)
@@ -80,7 +82,7 @@ class Waker:
             return
         children[room.index(most)].wake()
         if len(children) > 1:
-            self._asked.setdefault(queue, (time.monotonic() + SECOND_LOOK, words[board.WAKES]))
+            self._asked.setdefault(queue, (time.monotonic() + SECOND_LOOK, words.wakes))
 
     def look(self) -> float | None:
         """Wake all where one was not enough; return the seconds until this is to be called again, None: after the next hint."""
@@ -90,11 +92,11 @@ class Waker:
                 continue
             del self._asked[queue]
             words = self._cursors[queue]
-            unseen = words[board.WAITING_SEEN] != words[board.WAITING_HINTS]
-            if unseen or words[board.BACKLOG] or words[board.DRAINED] < wakes:
+            unseen = words.waiting_seen != words.waiting_hints
+            if unseen or words.backlog or words.drained < wakes:
                 self._everybody()
-            elif words[board.DRAINED] != words[board.WAKES]:  # another hint came meanwhile
-                self._asked[queue] = (now + SECOND_LOOK, words[board.WAKES])
+            elif words.drained != words.wakes:  # another hint came meanwhile
+                self._asked[queue] = (now + SECOND_LOOK, words.wakes)
         return max(0.0, min(due for due, _ in self._asked.values()) - now) if self._asked else None
 
     def _everybody(self) -> None:

@@ -14,11 +14,11 @@ with claimed as (
     where job.ctid = any (array(
         select pick.address
         from (values (1::smallint, $3::bigint, $8::bigint), (2, $4::bigint, $9::bigint), (3, $5::bigint, $10::bigint),
-            (4, $6::bigint, $11::bigint)) as lane (priority, after, upto)
+            (4, $6::bigint, $11::bigint)) as range (priority, after, upto)
         cross join lateral (
             select job.ctid as address, job.seq, job.args
             from fastq.job
-            where job.queue = $2::text and job.priority = lane.priority and job.seq > lane.after and job.seq <= lane.upto
+            where job.queue = $2::text and job.priority = range.priority and job.seq > range.after and job.seq <= range.upto
               and job.state = 'available' and job.id <> all ($14::bigint[])
             order by job.seq
             limit $7::bigint
@@ -32,7 +32,7 @@ with claimed as (
                       + case when pg_column_compression(pick.args) is null then pg_column_size(pick.args)
                           else octet_length(pick.args::text) end)::text, true) is not null
               when current_setting('fastq_claim.left', true) <> '' then false
-              else set_config('fastq_claim.left', lane.priority || ' ' || pick.seq, true) is null
+              else set_config('fastq_claim.left', range.priority || ' ' || pick.seq, true) is null
           end
         limit $7::bigint
     ))

@@ -8,11 +8,11 @@
 -- locks: the rows that are put to waiting; rows that others have locked are skipped.
 with looked as materialized (
     select pick.id, pick.kind
-    from (values (1::smallint, $3::bigint), (2, $4::bigint), (3, $5::bigint), (4, $6::bigint)) as lane (priority, after)
+    from (values (1::smallint, $3::bigint), (2, $4::bigint), (3, $5::bigint), (4, $6::bigint)) as range (priority, after)
     cross join lateral (
         select job.id, job.kind
         from fastq.job
-        where job.queue = $1::text and job.priority = lane.priority and job.seq > lane.after and job.state = 'available'
+        where job.queue = $1::text and job.priority = range.priority and job.seq > range.after and job.state = 'available'
         order by job.seq
         limit $7::bigint
     ) as pick

@@ -1,5 +1,5 @@
 -- what: the highest seq that was ever given out.
--- called by: work/cursor/cursor: while there is backlog, to know how far the frontier may jump.
+-- called by: work/cursor/looks: while there is backlog, to know how far the frontier may jump.
 -- index: none: it reads the sequence.
 -- locks: none.
 select last_value from fastq.job_seq

@@ -16,7 +16,6 @@ from itertools import count
 import psycopg
 import pytest
 
-from fastq import board
 from fastq.board import Board
 from fastq.config import Config
 from fastq.lead.chores.promote import Promote
@@ -26,6 +25,7 @@ from fastq.work.cursor import low_water
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.cursor.low_water import LAG
 from fastq.work.cursor.rescan import LONGEST_PASS
+from fastq.work.cursor.sending import send_look, send_part
 from tests.db.jobs import CHANNEL, add, claim_number, session
 from tests.db.leases import site_on
 from tests.helpers import wait_for
@@ -38,12 +38,13 @@ EARLY = 0.8 * LAG  # s between taking a number by hand and writing the row: with
 class Hasty(Cursor):
     """A cursor without the rule: its low-water mark follows the frontier at once."""
 
-    def _move_low(self, connection, now):
-        for low, front in zip(board.LOW, board.FRONTIER, strict=True):
-            self._words[low] = self._words[front]
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.low_water.due = lambda now: True
+        self.low_water.begin = self.follow
 
-    def _mark_due(self, now):
-        return True
+    def follow(self, now):
+        self.words.low[:] = self.words.frontier
 
 
 class Writer:
@@ -143,10 +144,10 @@ class Claimer:
         self._connection.close()
 
     def claim(self):
-        return self.lost_or(lambda: [got for got, _ in self._cursor.claim(self._connection, self.next_claim, BATCH)])
+        return self.lost_or(lambda: send_look(self._cursor, self._connection, self.next_claim, BATCH))
 
     def claim_part(self, part):
-        return [self._cursor.claim_part(self._connection, self.next_claim(), part, BATCH)]
+        return [send_part(self._cursor, self._connection, self.next_claim(), part)]
 
     def lost_or(self, claim):
         """Claim; now and then the session ends before the claim commits: the cursor has moved, the rows are free again."""
@@ -173,7 +174,7 @@ def attack(url, make_cursor, seconds, patience):
     claimers, boards = [], []
     for host in range(HOSTS):
         shared, turn = Board.make([1], PROCESSES, 4 * BATCH), threading.Lock()
-        shared.cursor(0)[board.SWEPT_AT] = time.monotonic_ns()  # no sweep for the next minutes
+        shared.cursor(0).swept_at = time.monotonic_ns()  # no sweep for the next minutes
         boards.append(shared)
         for process in range(PROCESSES):
             cursor = make_cursor(shared, 0, "default", 0.02)
@@ -198,9 +199,7 @@ def attack(url, make_cursor, seconds, patience):
         promoter.close()
     committed = [job_id for writer in writers for job_id in writer.committed]
     completed = [job_id for claimer in claimers for job_id in claimer.completed]
-    marks = [
-        (sum(shared.cursor(0)[at] for at in board.LOW), sum(shared.cursor(0)[at] for at in board.FRONTIER)) for shared in boards
-    ]
+    marks = [(sum(shared.cursor(0).low), sum(shared.cursor(0).frontier)) for shared in boards]
     return committed, completed, left, marks, sum(claimer.parts for claimer in claimers)
 
 
@@ -242,7 +241,7 @@ def test_a_cursor_without_the_low_water_rule_leaves_jobs_behind(database, pinned
 def cursor():
     """Give the cursor of a host with one process; it does not sweep."""
     shared = Board.make([1], 1, 4 * BATCH)
-    shared.cursor(0)[board.SWEPT_AT] = time.monotonic_ns()
+    shared.cursor(0).swept_at = time.monotonic_ns()
     return Cursor(shared, 0, "default", 0.02)
 
 
@@ -250,8 +249,8 @@ def claim_beside_others(cursor, connection, seconds, claims, until=None):
     """Claim whenever the cursor is due while others enqueue, for so long or until a job is claimed; tell whether it was."""
     give_up = time.monotonic() + seconds
     while time.monotonic() < give_up:
-        looks = cursor.claim(connection, lambda: next(claims), BATCH) if cursor.due() else ()
-        if any(until in got.ids for got, _ in list(looks)):
+        looks = send_look(cursor, connection, lambda: next(claims), BATCH) if cursor.due() else ()
+        if any(until in got.ids for got in looks):
             return True
         time.sleep(0.01)
         add(connection)
@@ -288,15 +287,15 @@ def test_a_number_that_a_trigger_holds_up_before_its_transaction_has_an_id_holds
         try:
             wait_for(lambda: connection.execute("select 1 from pg_locks where locktype = 'advisory' and not granted"))
             claim_beside_others(cursor, connection, 0.6, claims)
-            held = cursor._words[board.LOW[0]]
+            held = cursor.words.low[0]
         finally:
             connection.execute("select pg_advisory_unlock(7)")
             thread.join()
 
         assert claim_beside_others(cursor, connection, 2.0, claims, until=late[0])
-        assert held < cursor._words[board.FRONTIER[0]]
+        assert held < cursor.words.frontier[0]
     claim_beside_others(cursor, connection, 0.6, claims)
-    assert cursor._words[board.LOW[0]] > held, "once it has ended the mark moves on"
+    assert cursor.words.low[0] > held, "once it has ended the mark moves on"
 
 
 def test_a_copy_owns_a_transaction_id_as_soon_as_it_has_taken_a_number(connection, database):
@@ -316,7 +315,7 @@ def test_a_copy_owns_a_transaction_id_as_soon_as_it_has_taken_a_number(connectio
 
 def claim_twice(cursor, connection, claims):
     """Claim as it is done in turns, until the next look behind is a while away."""
-    return [got for _ in range(2) for got, _ in cursor.claim(connection, lambda: next(claims), BATCH)]
+    return [got for _ in range(2) for got in send_look(cursor, connection, lambda: next(claims), BATCH)]
 
 
 def test_parts_are_disjoint_and_lie_below_the_highest_number(cursor, connection):
@@ -325,7 +324,7 @@ def test_parts_are_disjoint_and_lie_below_the_highest_number(cursor, connection)
     first = claim_twice(cursor, connection, claims)
 
     parts = list(iter(lambda: cursor.take_part(BATCH), None))
-    claimed = [cursor.claim_part(connection, next(claims), part, BATCH) for part in reversed(parts)]
+    claimed = [send_part(cursor, connection, next(claims), part) for part in reversed(parts)]
 
     assert len(parts) == 8
     assert sorted(job_id for got in (*first, *claimed) for job_id in got.ids) == ids
@@ -340,8 +339,8 @@ def test_what_does_not_fit_a_part_goes_back_before_the_frontier(cursor, connecti
 
     part = cursor.take_part(BATCH)
     assert part is not None
-    first = cursor.claim_part(connection, next(claims), part, BATCH)
-    second = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    first = send_part(cursor, connection, next(claims), part)
+    second = send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
 
     assert list(first.ids[:5]) == urgent, "higher priorities first"
     assert second.seqs[0] == first.seqs[-1] + 1, "and nothing between the two is left behind"
@@ -356,7 +355,7 @@ def test_parts_are_stretched_where_numbers_are_thin(cursor, connection):
 
     found = []
     while part := cursor.take_part(BATCH):
-        found.append(len(cursor.claim_part(connection, next(claims), part, BATCH)))
+        found.append(len(send_part(cursor, connection, next(claims), part)))
 
     assert found[-1] > 2 * found[0]
 
@@ -366,8 +365,8 @@ def test_a_pass_that_was_held_up_keeps_the_next_one_away_for_seconds_at_most(cur
     claims = count(claim_number(1, 1))
     add(connection)
     claim_twice(cursor, connection, claims)
-    cursor._words[board.RESCAN_TOOK], cursor._words[board.RESCANNED_AT] = took, 0
-    cursor._words[board.BARRIER_AT] = time.monotonic_ns()
+    cursor.words.rescan_took, cursor.words.rescanned_at = took, 0
+    cursor.words.mark_at = time.monotonic_ns()
     other.execute("begin")
     other.execute("lock table fastq.job")
     free = threading.Timer(2 * LONGEST_PASS, other.execute, ["commit"])
@@ -376,7 +375,7 @@ def test_a_pass_that_was_held_up_keeps_the_next_one_away_for_seconds_at_most(cur
     claim_twice(cursor, connection, claims)
 
     free.join()
-    assert 0 < cursor._words[board.RESCAN_TOOK] <= LONGEST_PASS * 1e9
+    assert 0 < cursor.words.rescan_took <= LONGEST_PASS * 1e9
 
 
 @pytest.mark.parametrize("took", [0, 10_000_000], ids=["with the claim", "after the claim"])
@@ -388,9 +387,9 @@ def test_a_look_finds_what_was_committed_late(cursor, connection, took):
     claim_twice(cursor, connection, claims)
     late = [*add(connection, seq=urgent), *add(connection, seq=number, priority=3)]
     new = add(connection, 2)
-    cursor._words[board.RESCAN_TOOK], cursor._words[board.RESCANNED_AT] = took, 0
+    cursor.words.rescan_took, cursor.words.rescanned_at = took, 0
 
-    found = [got for got, _ in cursor.claim(connection, lambda: next(claims), BATCH)]
+    found = send_look(cursor, connection, lambda: next(claims), BATCH)
 
     assert sorted(job_id for got in found for job_id in got.ids) == sorted([*late, *new])
     assert len([got for got in found if len(got)]) == (2 if took else 1)
@@ -400,10 +399,10 @@ def test_a_look_finds_what_was_committed_late(cursor, connection, took):
 def test_claims_that_stop_at_their_bytes_leave_nothing_behind(cursor, connection):
     args = "[" + ", ".join(str(n * 7919 % 10_007) for n in range(300)) + "]"
     ids = [*add(connection, 30, args=args), *add(connection, 30, args=args, priority=2)]
-    cursor.bound = Bound(5 * len(args), 800, [])
+    cursor.claims.bound = Bound(5 * len(args), 800, [])
     claims = count(claim_number(1, 1))
 
-    brought = [got for _ in range(30) if cursor.due() for got, _ in cursor.claim(connection, lambda: next(claims), BATCH)]
+    brought = [got for _ in range(30) if cursor.due() for got in send_look(cursor, connection, lambda: next(claims), BATCH)]
 
     assert sorted(job_id for got in brought for job_id in got.ids) == ids
     assert max(len(got) for got in brought) < 20
@@ -413,11 +412,11 @@ def settle(cursor, connection, claims):
     """Claim and complete all there is, and let the low-water mark come up to the frontier."""
     for got in claim_twice(cursor, connection, claims):
         connection.run("job_complete", sorted(got.ids), [got.claim])
-    cursor._words[board.BARRIER_AT], mark = 1, cursor._words[board.FRONTIER[0]]  # noted long ago
-    cursor._words[board.MARK[0]] = mark
+    cursor.words.mark_at, mark = 1, cursor.words.frontier[0]  # noted long ago
+    cursor.words.mark[0] = mark
     claim_twice(cursor, connection, claims)
-    assert cursor._words[board.LOW[0]] == mark
-    cursor._words[board.RESCAN_TOOK] = 0  # the next look may look behind at once
+    assert cursor.words.low[0] == mark
+    cursor.words.rescan_took = 0  # the next look may look behind at once
 
 
 def test_a_sequence_that_went_back_is_noticed_and_followed(cursor, connection):
@@ -427,7 +426,7 @@ def test_a_sequence_that_went_back_is_noticed_and_followed(cursor, connection):
 
     connection.execute("alter sequence fastq.job_seq restart with 10")
     hidden = add(connection, 2)
-    cursor._words[board.CHECKED_AT] = 1  # the last look at the sequence was long ago
+    cursor.words.checked_at = 1  # the last look at the sequence was long ago
     found = claim_twice(cursor, connection, claims)
     later = add(connection, 2)
     found += claim_twice(cursor, connection, claims)
@@ -452,10 +451,10 @@ def test_a_large_job_that_was_left_is_claimed_next_though_smaller_ones_behind_it
     large = '"' + "x" * 5_000 + '"'
     first, left, small = add(connection, 1, args=large), add(connection, 2, args=large), add(connection, 2)
     claims = count(claim_number(1, 1))
-    cursor.bound = Bound(1, 800, [])
+    cursor.claims.bound = Bound(1, 800, [])
 
     def claim():
-        return [list(got.ids) for got, _ in cursor.claim(connection, lambda: next(claims), BATCH) if len(got)]
+        return [list(got.ids) for got in send_look(cursor, connection, lambda: next(claims), BATCH) if len(got)]
 
     assert claim() == [[*first, *small]]
     assert cursor.due(), "there is backlog"

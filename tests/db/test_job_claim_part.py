@@ -11,12 +11,12 @@ from itertools import count
 import psycopg
 import pytest
 
-from fastq import board
 from fastq.board import Board
 from fastq.postgres import db
 from fastq.work.claim.portion import Bound
 from fastq.work.cursor import claims as claiming
 from fastq.work.cursor.cursor import Cursor
+from fastq.work.cursor.sending import send_look, send_part
 from tests.db.jobs import NO_BOUND, add, claim_number, living, parts_of, session
 from tests.helpers import Stopwatch, wait_for
 
@@ -123,12 +123,12 @@ def test_it_passes_over_a_row_that_somebody_else_has_just_taken(connection, othe
 def backlog(connection):
     """Give a cursor that is to claim by parts, the numbers of its claims, and the jobs that are left."""
     shared = Board.make([1], 1, 40 * BATCH)
-    shared.cursor(0)[board.SWEPT_AT] = time.monotonic_ns()
+    shared.cursor(0).swept_at = time.monotonic_ns()
     cursor, claims = Cursor(shared, 0, "default", 0.02), count(claim_number(1, 1))
     ids = add(connection, 12 * BATCH)
-    began = [got for _ in range(2) for got, _ in cursor.claim(connection, lambda: next(claims), BATCH)]
-    for word in (board.RESCANNED_AT, board.BARRIER_AT):  # nothing else is due, however long the test takes
-        shared.cursor(0)[word] = time.monotonic_ns() + 3600 * 10**9
+    began = [got for _ in range(2) for got in send_look(cursor, connection, lambda: next(claims), BATCH)]
+    later = time.monotonic_ns() + 3600 * 10**9
+    shared.cursor(0).rescanned_at = shared.cursor(0).mark_at = later  # nothing else is due, however long the test takes
     return cursor, claims, ids[sum(map(len, began)) :]
 
 
@@ -147,12 +147,12 @@ def test_parts_are_claimed_in_one_step(backlog, connection):
     cursor, claims, left = backlog
     before = runs_of(connection)
 
-    claimed = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    claimed = send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
 
     assert runs_since(connection, before) == (1, 0)
     assert list(claimed.ids) == left[:BATCH]
     assert claimed.full
-    assert cursor.tried is None
+    assert cursor.claims.tried is None
 
 
 def test_where_a_row_is_held_the_others_are_claimed_and_so_are_parts_for_a_while(backlog, connection, other):
@@ -161,15 +161,15 @@ def test_where_a_row_is_held_the_others_are_claimed_and_so_are_parts_for_a_while
     other.execute("select from fastq.job where id = any ($1) for update", [left[3], left[BATCH + 3]])
     before = runs_of(connection)
 
-    first = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
-    second = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    first = send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
+    second = send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
 
     assert runs_since(connection, before) == (1, 2), "the second part waits for nobody"
     assert list(first.ids) == [*left[:3], *left[4:BATCH]]
     assert list(second.ids) == [*left[BATCH : BATCH + 3], *left[BATCH + 4 : 2 * BATCH]]
     other.execute("rollback")
-    cursor._careful_until = 0.0  # as if the while were over
-    cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    cursor.claims._careful_until = 0.0  # as if the while were over
+    send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
     assert runs_since(connection, before) == (2, 2)
 
 
@@ -178,13 +178,13 @@ def test_where_others_have_been_before_us_parts_are_claimed_with_care(backlog, c
     connection.execute("update fastq.job set state = 'running', claim = 7 where id = any ($1)", left[:BATCH])
     before = runs_of(connection)
 
-    cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
-    cursor._words[board.STRETCH] = 1  # an empty part has the next ones stretched, which are no longer than the limit here
-    cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
+    cursor.words.stretch = 1  # an empty part has the next ones stretched, which are no longer than the limit here
+    send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
 
     assert runs_since(connection, before) == (1, 1)
-    cursor._careful_until = 0.0  # as if the while were over
-    cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    cursor.claims._careful_until = 0.0  # as if the while were over
+    send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
     assert runs_since(connection, before) == (2, 1)
 
 
@@ -195,18 +195,18 @@ def test_another_failure_is_not_tried_again(backlog, connection):
     connection.execute("create trigger refuse before update on fastq.job for each row execute function fastq.refuse()")
 
     with pytest.raises(psycopg.errors.RaiseException):
-        cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+        send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
 
     assert runs_since(connection, before)[1] == 0
-    assert cursor.tried is not None, "the producer sets the job aside by it"
+    assert cursor.claims.tried is not None, "the producer sets the job aside by it"
 
 
 def test_a_part_that_was_stretched_is_claimed_with_a_limit(backlog, connection):
     cursor, claims, left = backlog
-    cursor._words[board.STRETCH] = 4  # by another process of the host, whose numbers were thin
+    cursor.words.stretch = 4  # by another process of the host, whose numbers were thin
     before = runs_of(connection)
 
-    claimed = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    claimed = send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
 
     assert runs_since(connection, before) == (0, 1)
     assert list(claimed.ids) == left[:BATCH]
@@ -214,10 +214,10 @@ def test_a_part_that_was_stretched_is_claimed_with_a_limit(backlog, connection):
 
 def test_a_part_from_which_jobs_are_to_be_passed_over_is_claimed_without_them(backlog, connection):
     cursor, claims, left = backlog
-    cursor.bound = Bound(1_000_000, 1_000, [left[2]])  # a trigger of the user's refuses it
+    cursor.claims.bound = Bound(1_000_000, 1_000, [left[2]])  # a trigger of the user's refuses it
     before = runs_of(connection)
 
-    claimed = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    claimed = send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
 
     assert runs_since(connection, before) == (0, 1)
     assert list(claimed.ids) == [*left[:2], *left[3:BATCH]]
@@ -227,7 +227,7 @@ def test_a_part_in_which_numbers_occur_twice_is_told_as_full(backlog, connection
     cursor, claims, left = backlog
     connection.execute("insert into fastq.job (kind, seq) select 'nap', seq from fastq.job where id = any ($1)", left[:BATCH])
 
-    claimed = cursor.claim_part(connection, next(claims), cursor.take_part(BATCH), BATCH)
+    claimed = send_part(cursor, connection, next(claims), cursor.take_part(BATCH))
 
     assert (len(claimed), claimed.full) == (2 * BATCH, True)
 
@@ -245,7 +245,7 @@ class Attack:
     def run(self, seconds, patience):
         """Let them loose for so long; return how many jobs are left when the rest could have been worked."""
         shared, turn = Board.make([1], 2, 40 * BATCH), threading.Lock()
-        shared.cursor(0)[board.SWEPT_AT] = time.monotonic_ns()  # no sweep for the next minutes
+        shared.cursor(0).swept_at = time.monotonic_ns()  # no sweep for the next minutes
         first = [threading.Thread(target=self.write, args=(seed,)) for seed in range(3)]
         first.append(threading.Thread(target=self.hold))
         claimers = [threading.Thread(target=self.claim, args=(number, shared, turn)) for number in (1, 2)]
@@ -293,11 +293,7 @@ class Attack:
         while not self._done.is_set():
             with turn:
                 part = cursor.take_part(6 * BATCH)
-                got = (
-                    []
-                    if part or not cursor.due()
-                    else [got for got, _ in cursor.claim(connection, lambda: next(claims), 6 * BATCH)]
-                )
+                got = [] if part or not cursor.due() else send_look(cursor, connection, lambda: next(claims), 6 * BATCH)
             if part:
                 got = self.claim_part(connection, cursor, next(claims), part, lost=dice.random() < 0.05)
             for claimed in got:
@@ -313,7 +309,7 @@ class Attack:
             self.lost += 1
             return []
         before = runs_of(connection)
-        claimed = cursor.claim_part(connection, claim, part, 6 * BATCH)
+        claimed = send_part(cursor, connection, claim, part)
         if runs_since(connection, before) == (1, 0):
             self.one_step.append(len(claimed))
         return [claimed]
@@ -334,7 +330,7 @@ def test_among_those_who_hold_rows_and_commit_late_every_job_is_claimed_once_and
 def test_a_new_session_plans_all_claims_and_takes_nothing(connection):
     ids = add(connection, 3)
     shared = Board.make([1], 1, 40)
-    Cursor(shared, 0, "default", 0.02).prepare(connection)
+    Cursor(shared, 0, "default", 0.02).claims.prepare(connection)
 
     planned = connection.execute("select name, generic_plans from pg_prepared_statements order by name")
     assert planned == [("job_claim", 1), ("job_claim_part", 1)]

@@ -5,7 +5,6 @@ import signal
 
 import pytest
 
-from fastq import board
 from fastq.postgres import db
 from tests.db.jobs import add
 from tests.helpers import freeze, wait_for
@@ -54,13 +53,13 @@ def test_what_was_claimed_before_the_gap_and_comes_after_it_is_let_go_of_too(dat
     connection, locking = (db.connect(database, role="test") for _ in range(2))
     with working(database, database, slots=1, batch=4, prefetch=10) as (producer, cursor):
         add(connection, 40, kind="hold", args='{"hold": false}')  # a pace: it claims ahead
-        cursor[board.WAKES] += 1
+        cursor.wakes += 1
         producer.wake()
         wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], what="the jobs to end")
         locking.execute("begin")
         ids = add(locking, 4, kind="hold")
         locking.execute("lock table fastq.job in share mode")
-        cursor[board.WAKES] += 1
+        cursor.wakes += 1
         producer.wake()
         wait_for(lambda: connection.execute(WAITING), what="a claim to wait for the lock")
         producer._around.away.times += 1  # as the main thread does when it thaws

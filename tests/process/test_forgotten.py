@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fastq import board
+from fastq.cursor_words import PRIORITIES
 from fastq.postgres import db
 from fastq.work.claim import forgotten
 from fastq.work.shared import held
@@ -57,14 +57,14 @@ def counted(monkeypatch, of, name):
 
 
 def wake(producer, cursor):
-    cursor[board.WAKES] += 1
+    cursor.wakes += 1
     producer.wake()
 
 
 def run_and_keep(connection, producer, cursor, count=3, **columns):
     """Have jobs executed to their end, and keep their rows as they were while they ran; return their ids."""
     ids = add(connection, count, kind="hold", **columns)
-    cursor[board.WAITING_HINTS] += 1
+    cursor.waiting_hints += 1
     wake(producer, cursor)
     wait_for(lambda: set(ids) <= set(TOLD), what="the jobs to run")
     connection.execute(KEEP)
@@ -81,7 +81,7 @@ def states(connection, ids):
 def test_completions_of_jobs_that_had_waited_for_a_worker_are_found_though_no_frontier_tells_of_them(database, connection, often):
     with working(database, database) as (producer, cursor):
         ids = run_and_keep(connection, producer, cursor, state="waiting", seq=None, waits_for="worker:hold")
-        assert max(cursor[at] for at in board.FRONTIER) == 0
+        assert max(cursor.frontier) == 0
         connection.execute("delete from fastq.job_archive")
         connection.execute(RESTORE)
 
@@ -152,8 +152,8 @@ def test_a_database_that_has_gone_back_is_looked_through_as_far_as_the_process_h
         connection.execute("delete from fastq.job_archive")
         connection.execute(RESTORE)
         connection.execute("alter sequence fastq.job_seq restart with 1")
-        for at in (*board.FRONTIER, *board.LOW):  # as another process of the host does that is there first
-            cursor[at] = 0
+        for at in range(PRIORITIES):  # as another process of the host does that is there first
+            cursor.frontier[at] = cursor.low[at] = 0
         proxy.sever()
         wait_for(lambda: states(connection, ids) == {"retryable"}, 3.0, "the jobs to be given back")
 
@@ -179,8 +179,8 @@ def test_what_is_forgotten_is_found_in_all_priorities_however_much_it_is(databas
             overriding system value
             select id, kind, 1 + id % 4, 'running', 1::bigint << 32 | 1, 1, now() from fastq.job_archive""")
         connection.execute("delete from fastq.job_archive")
-        for at in board.FRONTIER:
-            cursor[at] = 1_000
+        for at in range(PRIORITIES):
+            cursor.frontier[at] = 1_000
         wait_for(lambda: states(connection, ids) == {"retryable"}, what="the jobs to be given back")
 
     assert all(count <= room for count, room in taken)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from fastq import board
 from fastq.postgres import db
 from fastq.work.claim import producer as producers
 from tests.db.jobs import add
@@ -39,7 +38,7 @@ def test_a_connection_that_ends_in_the_turn_after_a_claim_gives_no_job_a_second_
             wait_for(lambda: producer.connection not in (None, first), what="the producer's next connection")
             wait_for(lambda: len(TOLD) == JOBS, what="the jobs to run")
             later = add(connection, 1, kind="hold", args='{"hold": false}')
-            cursor[board.WAKES] += 1
+            cursor.wakes += 1
             producer.wake()
             wait_for(lambda: later[0] in TOLD, what="the first job that the new connection claims")
 
@@ -56,12 +55,12 @@ def test_jobs_of_a_database_that_has_gone_back_are_found_on_the_next_connection(
 
         def work(count):
             ids = add(connection, count, kind="hold", args='{"hold": false}')
-            cursor[board.WAKES] += 1
+            cursor.wakes += 1
             producer.wake()
             wait_for(lambda: set(ids) <= set(TOLD), 2.0, "the jobs to run")
 
         work(20)
-        cursor[board.LOW[0]] = cursor[board.FRONTIER[0]]  # where it comes to by itself within seconds
+        cursor.low[0] = cursor.frontier[0]  # where it comes to by itself within seconds
         connection.execute("alter sequence fastq.job_seq restart with 1")
         proxy.sever()  # as the server would that has gone
 
@@ -84,7 +83,7 @@ def claims_held_up(database, connection, producer, cursor):
     locks.execute("begin")
     add(locks, JOBS, kind="hold", args='{"hold": false}')
     locks.execute("lock table fastq.job in share mode")
-    cursor[board.WAKES] += 1
+    cursor.wakes += 1
     producer.wake()
     yield waiting
     locks.execute("commit")
@@ -111,8 +110,8 @@ def test_nothing_is_claimed_before_a_session_that_was_cut_has_ended(database, co
             try:
                 producer.connection.cut()
                 wait_for(lambda: [event for event in events if "has not ended yet" in str(event.fields.get("error"))])
-                assert producer._desk[board.CLAIM]
-                assert producer._desk[board.CUT_SESSION] == frozen
+                assert producer._under_way.number
+                assert producer._under_way.cut_session == frozen
             finally:
                 os.kill(frozen, signal.SIGCONT)
         wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], 5.0, "all jobs to end")

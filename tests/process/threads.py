@@ -89,7 +89,7 @@ def working(url, claim_url, *, slots=SLOTS, **settings):
 
     producer = Producer(around, registry.workers, connect)
     cursor = shared.cursor(0)
-    cursor[board.BARRIER_AT] = 1  # a mark of long ago: the first claim is followed by the look whether it can be moved
+    cursor.mark_at = 1  # a mark of long ago: the first claim is followed by the look whether it can be moved
     parts = (completer, threads, producer)
     for part in parts:
         part.start()

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from fastq import board
 from fastq.work.claim.unanswered import Unanswered
 from fastq.work.cursor import low_water
+from fastq.work.cursor.backlog import Backlog
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.cursor.low_water import LowWater
 from fastq.work.cursor.rescan import Rescan
@@ -36,55 +36,53 @@ def living(name):
 
 @mutant
 def low_follows_the_frontier_at_once(patch):
-    def move(cursor, connection, now):
-        for low, front in zip(board.LOW, board.FRONTIER, strict=True):
-            cursor._words[low] = cursor._words[front]
+    def begin(mark, now):
+        mark._words.low[:] = mark._words.frontier
 
-    patch.setattr(LowWater, "_move_low", move)
-    patch.setattr(LowWater, "_mark_due", lambda cursor, now: True)
+    patch.setattr(LowWater, "begin", begin)
+    patch.setattr(LowWater, "due", lambda mark, now: True)
 
 
 @mutant
 def nobody_asks_who_still_writes(patch):
-    patch.setattr(LowWater, "_still_written", lambda cursor, connection: False)
+    patch.setattr(LowWater, "ask", lambda mark, oldest, following: mark._look())
 
 
 @mutant
 def the_writers_are_asked_once(patch):
-    asks = LowWater._still_written
+    asks = LowWater.ask
 
-    def ask(cursor, connection):
-        asked = cursor._words[board.BARRIER_XID]
-        return not asked and asks(cursor, connection)
+    def ask(mark, oldest, following):
+        return mark._look() if mark._words.mark_xid else asks(mark, oldest, following)
 
-    patch.setattr(LowWater, "_still_written", ask)
+    patch.setattr(LowWater, "ask", ask)
 
 
 @mutant
 def the_writers_of_the_mark_before_are_asked_for(patch):
-    moves = LowWater._move_low
+    notes = LowWater.note
 
-    def move(cursor, connection, now):
-        xid = cursor._words[board.BARRIER_XID]
-        moves(cursor, connection, now)
-        cursor._words[board.BARRIER_XID] = cursor._words[board.BARRIER_XID] or xid
+    def note(mark, now):
+        xid = mark._words.mark_xid
+        notes(mark, now)
+        mark._words.mark_xid = xid
 
-    patch.setattr(LowWater, "_move_low", move)
+    patch.setattr(LowWater, "note", note)
 
 
 @mutant
 def a_forgotten_transaction_counts_as_a_writer(patch):
-    def ask(cursor, connection):
-        oldest, following = connection.run_one("snapshot")
-        cursor._words[board.BARRIER_XID] = cursor._words[board.BARRIER_XID] or following
-        return oldest < cursor._words[board.BARRIER_XID]
-
-    patch.setattr(LowWater, "_still_written", ask)
+    patch.setattr(Server, "writers", lambda server, xid, _: any(0 < one.xid < xid for one in server.open))
 
 
 @mutant
 def inserts_that_a_trigger_holds_up_are_forgotten(patch):
     patch.setattr(Server, "begun", lambda server: [])
+
+
+@mutant
+def marks_move_without_the_turn(patch):
+    patch.setattr(Cursor, "waited_in_vain", property(lambda cursor: False, lambda cursor, value: None), raising=False)
 
 
 @mutant
@@ -95,89 +93,72 @@ def the_lag_is_shorter_than_numbers_are_held(patch):
 
 @mutant
 def low_moves_to_the_mark_without_a_look(patch):
-    moves = LowWater._move_low
-
-    def move(cursor, connection, now):
-        words = cursor._words
-        noted = words[board.BARRIER_AT]
-        moves(cursor, connection, now)
-        if noted and not words[board.BARRIER_AT]:
-            for low, mark in zip(board.LOW, board.MARK, strict=True):
-                words[low] = max(words[low], words[mark])
-
-    patch.setattr(LowWater, "_move_low", move)
-
-
-@mutant
-def the_look_passes_over_locked_rows(patch):
-    runs = Session.run_one
-
-    def run(session, name, *params):
-        answer = runs(session, name, *params)
-        locked = session._server.locked if name == "job_first_available" else ()
-        return tuple(None if one in locked else one for one in answer) if locked else answer
-
-    patch.setattr(Session, "run_one", run)
+    moves = LowWater.move
+    patch.setattr(LowWater, "move", lambda mark, first: moves(mark, [None] * PRIORITIES))
 
 
 @mutant
 def low_moves_onto_what_the_look_found(patch):
-    runs = Session.run_one
+    moves = LowWater.move
+    patch.setattr(LowWater, "move", lambda mark, first: moves(mark, [one and one + 1 for one in first]))
 
-    def run(session, name, *params):
-        answer = runs(session, name, *params)
-        return tuple(one and one + 1 for one in answer) if name == "job_first_available" else answer
 
-    patch.setattr(Session, "run_one", run)
+@mutant
+def the_look_passes_over_locked_rows(patch):
+    looks = Session._job_first_available
+
+    def look(session, *params):
+        return [tuple(None if one in session._server.locked else one for one in row) for row in looks(session, *params)]
+
+    patch.setattr(Session, "_job_first_available", look)
 
 
 @mutant
 def nobody_looks_behind_the_frontier(patch):
-    patch.setattr(Rescan, "_rescan_due", lambda cursor, now, interval: False)
+    patch.setattr(Rescan, "due", lambda rescan, now: False)
+
+
+def pass_begins_otherwise(patch, change):
+    """Have each pass begin with other marks; no claim is one in passing."""
+    begins = Rescan.begin
+
+    def begin(rescan, now, **options):
+        goes_on = rescan._words.rescanning
+        began = begins(rescan, now, **options)
+        if began and not goes_on:
+            change(rescan._words)
+        return began
+
+    patch.setattr(Rescan, "begin", begin)
+    patch.setattr(Rescan, "short", lambda rescan, now: False)
 
 
 @mutant
 def the_re_scan_begins_at_the_mark(patch):
-    scans = Rescan._rescan
+    def change(words):
+        for at in range(PRIORITIES):
+            words.rescan[at] = min(words.rescan_end[at], max(words.rescan[at], words.mark[at]))
 
-    def scan(cursor, *args):
-        words = cursor._words
-        lows = [words[at] for at in board.LOW]
-        if not words[board.RESCANNING]:
-            for low, mark in zip(board.LOW, board.MARK, strict=True):
-                words[low] = max(words[low], words[mark])
-        try:
-            return scans(cursor, *args)
-        finally:
-            for at, low in zip(board.LOW, lows, strict=True):
-                words[at] = low
-
-    patch.setattr(Rescan, "_rescan", scan)
-    patch.setattr(Cursor, "_at_once", lambda cursor, now: False)
+    pass_begins_otherwise(patch, change)
 
 
 @mutant
 def the_re_scan_ends_before_the_last_priority(patch):
-    claims = Rescan._claim
+    def change(words):
+        words.rescan_end[-1] = words.rescan[-1]
 
-    def claim(cursor, connection, number, after, upto, limit):
-        if after is board.RESCAN:
-            upto = [*upto[: PRIORITIES - 1], 0]
-        return claims(cursor, connection, number, after, upto, limit)
-
-    patch.setattr(Rescan, "_claim", claim)
-    patch.setattr(Cursor, "_at_once", lambda cursor, now: False)
+    pass_begins_otherwise(patch, change)
 
 
 @mutant
 def parts_reach_beyond_the_highest_number(patch):
-    takes = Cursor.take_part
+    takes = Backlog.take
 
-    def take(cursor, limit):
-        cursor._words[board.TOP] += 1_000 if cursor._words[board.TOP] else 0
-        return takes(cursor, limit)
+    def take(parts, *args):
+        parts._words.top += 1_000 if parts._words.top else 0
+        return takes(parts, *args)
 
-    patch.setattr(Cursor, "take_part", take)
+    patch.setattr(Backlog, "take", take)
 
 
 @mutant
@@ -187,9 +168,9 @@ def a_claim_without_an_answer_is_forgotten(patch):
 
 @mutant
 def a_claim_without_an_answer_is_looked_for_ahead_of_the_frontier(patch):
-    patch.setattr(Cursor, "lowest", lambda cursor: min(cursor._words[at] for at in board.FRONTIER[:1]))
+    patch.setattr(Cursor, "lowest", lambda cursor: cursor.words.frontier[0])
 
 
 @mutant
 def nobody_notices_that_numbers_went_back(patch):
-    patch.setattr(Cursor, "_check", lambda cursor, connection, now: None)
+    patch.setattr(Cursor, "start_over", lambda cursor, reached, last: None)

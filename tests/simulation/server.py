@@ -333,57 +333,68 @@ class Session:
         server.cut[self.backend_pid] = end
         server.schedule.after(server.dice.choice([0.4, 2.5]) * server.dice.random(), end)
 
+    def lives(self):
+        """Raise if the server has gone back since this session began: answers that were under way are lost with it."""
+        if self.backend_pid <= self._server.restored_at_pid:
+            raise psycopg.OperationalError("the server has gone")
+
     def run_one(self, name, *params):
-        self._note(name, repr(params).encode())
-        server = self._server
-        match name:
-            case "job_seq_last":
-                return (server.seq,)
-            case "cursor_check":
-                return server.seq, server.slow_inserts
-            case "snapshot":
-                return server.snapshot()
-            case "cursor_writers":
-                return (server.writers(*params),)
-            case "job_first_available":
-                queue, *ends = params
-                assert queue == QUEUE
-                lows, highs = ends[:PRIORITIES], ends[PRIORITIES:]
-                return tuple(next(iter(server.available(p + 1, lows[p], highs[p])), None) for p in range(PRIORITIES))
-            case "session_end":
-                for pid in params[0]:
-                    server.cut.pop(pid, lambda: None)()
-                return 1, 0
-        raise AssertionError(name)
+        (row,) = self.run(name, *params)
+        return row
 
     def run(self, name, *params):
         self._note(name, repr(params).encode())
+        answer = getattr(self, f"_{name}", None)
+        assert answer is not None, f"the model knows no statement {name}"
+        return answer(*params)
+
+    def _job_seq_last(self):
+        return [(self._server.seq,)]
+
+    def _cursor_check(self):
+        return [(self._server.seq, self._server.slow_inserts)]
+
+    def _cursor_begun(self):
+        return self._server.begun()
+
+    def _snapshot(self):
+        return [self._server.snapshot()]
+
+    def _cursor_writers(self, xid, transactions):
+        return [(self._server.writers(xid, transactions),)]
+
+    def _job_first_available(self, queue, *ends):
+        assert queue == QUEUE
+        lows, highs = ends[:PRIORITIES], ends[PRIORITIES:]
+        return [tuple(next(iter(self._server.available(p + 1, lows[p], highs[p])), None) for p in range(PRIORITIES))]
+
+    def _job_first(self, queue, *ends):
+        assert queue == QUEUE
+        rows = self._server.first(ends[:PRIORITIES], ends[PRIORITIES:-1], ends[-1])
+        return [(row.id, "k", row.priority, row.seq) for row in rows]
+
+    def _job_of_claim(self, _, after, claim):
         server = self._server
-        match name:
-            case "cursor_begun":
-                return server.begun()
-            case "job_first":
-                after, upto, aside = params[1:5], params[5:9], params[9]
-                return [(row.id, "k", row.priority, row.seq) for row in server.first(after, upto, aside)]
-            case "job_of_claim":
-                _, after, claim = params
-                ids = server.claims.get(claim, ())
-                found = sorted(id_ for id_ in ids if server.rows[id_].seq > after)
-                assert len(found) == len(ids), f"claim {claim} took what lies below {after}, where nobody looks for it"
-                return [(id_,) for id_ in found]
-            case "job_release":
-                ids, (claim,), _ = params
-                for id_ in ids:
-                    assert server.rows[id_].claim == claim
-                    server.again(server.rows[id_])
-                return [(len(ids), 0)]
-        raise AssertionError(name)
+        ids = server.claims.get(claim, ())
+        found = sorted(id_ for id_ in ids if server.rows[id_].seq > after)
+        assert len(found) == len(ids), f"claim {claim} took what lies below {after}, where nobody looks for it"
+        return [(id_,) for id_ in found]
+
+    def _job_release(self, ids, claims, _):
+        for id_ in ids:
+            assert self._server.rows[id_].claim in claims
+            self._server.again(self._server.rows[id_])
+        return [(len(ids), 0)]
+
+    def _session_end(self, pids, _):
+        for pid in pids:
+            self._server.cut.pop(pid, lambda: None)()
+        return [(len(pids), 0)]
 
     def _note(self, name, params):
         """Count a statement, and let it take its time: mostly a round trip, now and then a slow disk."""
+        self.lives()
         server = self._server
-        if self.backend_pid <= server.restored_at_pid:
-            raise psycopg.OperationalError("the server has gone")
         sums, dice = server.sums, server.dice.random()
         sums.statements += 1
         sums.digest = zlib.crc32(b"%s %d " % (name.encode(), server.clock.ns) + params, sums.digest)

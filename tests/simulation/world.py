@@ -25,8 +25,11 @@ from fastq.postgres import hints, sqlstate
 from fastq.work.claim import portion, unanswered
 from fastq.work.claim.portion import Portion
 from fastq.work.claim.unanswered import Unanswered
-from fastq.work.cursor import claims, cursor, low_water, rescan
+from fastq.work.claim.under_way import UnderWay
+from fastq.work.cursor import claims, cursor, looks, low_water
 from fastq.work.cursor.cursor import Cursor
+from fastq.work.cursor.looks import Claim
+from fastq.work.cursor.sending import send
 from fastq.work.shared.budget import Budget
 from tests.simulation.server import PRIORITIES, QUEUE, Clock, Schedule, Server, Session
 
@@ -56,6 +59,7 @@ class Weather:
     slow_inserts: bool
     thin: int  # numbers that other queues take for each transaction
     rate: float  # transactions a second
+    impatience: float  # share of looks, a millisecond apart, for the turn of others after which a process goes on without it
     restore: bool  # the database goes back to an earlier state
 
     @classmethod
@@ -71,6 +75,7 @@ class Weather:
             slow_inserts=dice.random() < 0.2,
             thin=dice.choice([0, 0, 30, 300]),
             rate=dice.choice([8, 12, 20]),
+            impatience=dice.choice([0, 0, 0.01, 0.2]),
             restore=dice.random() < 0.1,
         )
 
@@ -82,7 +87,7 @@ class Host:
         self.board = _board(number)
         self.board.words[:] = memoryview(bytes(self.board.words.nbytes)).cast("q")
         self.words = self.board.cursor(0)
-        self.words[board.SWEPT_AT] = clock.ns
+        self.words.swept_at = clock.ns
         self.held_by = None
         self.board.try_turn = self._try_turn
         self.board.end_turn = self._end_turn
@@ -113,9 +118,9 @@ class Process:
         self.portion = Portion(CONFIG)
         self.budget = Budget(LARGE_BYTES, COUNTED_FROM)
         self.desk = host.board.desk(place)
-        self.unanswered = Unanswered(self.desk, CONFIG, [QUEUE])
+        self.under_way = UnderWay(self.desk, self.number)
+        self.unanswered = Unanswered(self.under_way, CONFIG, [QUEUE])
         self.session = None
-        self.last_claim = self.number << 32
 
     def live(self):
         """Claim and work for ever; yields the seconds until the next step."""
@@ -129,7 +134,9 @@ class Process:
             yield pause
 
     def connect(self):
-        self.unanswered.connecting()
+        self.under_way.connecting()
+        if self.world.dice.random() < 0.2:
+            raise psycopg.OperationalError("nobody answers")
         self.session = Session(self.world.server, self.world.fate)
         self.desk[board.SESSIONS[0]] = self.session.backend_pid
         self.unanswered.settle(self.session)
@@ -140,62 +147,73 @@ class Process:
         wanted = self.portion.limit(BATCH if dice.random() < 0.7 else dice.randint(1, BATCH))
         if not cursor.due():
             return min(max(cursor.wait(), 0.005), 0.05)
-        while self.host.held_by is not None and dice.random() < 0.99:
+        while self.host.held_by is not None and dice.random() >= self.world.weather.impatience:
             yield 0.001
-        part, last, taken = None, None, 0
+        part, last = None, None
+        self.taken = 0
         turn = cursor.take_turn()
         try:
             if not cursor.due():
                 return 0.001
-            cursor.bound = self.portion.bound(self.budget)
+            cursor.claims.bound = self.portion.bound(self.budget)
             part = cursor.take_part(wanted) if turn and self.portion.whole else None
             if part is None:
-                for claimed, more in cursor.claim(self.session, self.next_claim, wanted):
-                    if not more:
-                        last = claimed
-                        break
-                    taken += self.take(claimed)
-                    cursor.bound = self.portion.bound(self.budget)
-                    yield 0.0005
+                last = yield from self.send_look(wanted)
         finally:
             if turn:
                 cursor.end_turn()
         if part is not None:
             yield dice.choice([0, 0.001, 0.01])
-            last = cursor.claim_part(self.session, self.next_claim(), part, wanted)
+            last = cursor.claims.send_part(self.session, self.next_claim(), part)
+            yield from self.pauses()
+            self.session.lives()
+            cursor.learn_part(part, last)
         if last is not None:
-            taken += self.take(last)
-        return dice.expovariate(1 / self.world.weather.busy) if taken or part else 0.001
+            self.take(last)
+        return dice.expovariate(1 / self.world.weather.busy) if self.taken or part else 0.001
+
+    def send_look(self, wanted):
+        """Send the statements of a look, as a producer does; time may pass before each, and before its answer is learned."""
+        cursor, look, last = self.cursor, self.cursor.look(wanted), None
+        while (step := look.next_step()) is not None:
+            if last is not None and (isinstance(step, Claim) or not step.brief):
+                self.take(last)
+                cursor.claims.bound, last = self.portion.bound(self.budget), None
+            yield from self.pauses()
+            answer = send(cursor, self.session, step, self.next_claim)
+            yield from self.pauses()
+            self.session.lives()
+            look.learn(step, answer)
+            last = answer if isinstance(step, Claim) else last
+        return last
+
+    def pauses(self):
+        if self.world.dice.random() < 0.1:
+            yield self.world.dice.choice([0.001, 0.005, 0.2]) * self.world.dice.random()
 
     def next_claim(self):
-        self.last_claim += 1
-        desk = self.desk
-        desk[board.CLAIM] = 0
-        desk[board.CLAIM_QUEUE], desk[board.CLAIM_AFTER] = 0, self.cursor.lowest()
-        desk[board.CLAIM] = self.last_claim
-        return self.last_claim
+        return self.under_way.send(0, self.cursor.lowest())
 
     def take(self, claimed):
         if len(claimed):
             self.portion.brought(len(claimed), len(claimed.args))
-        self.desk[board.CLAIM] = 0
-        if self.session.forgotten:  # the database knows nothing of it: its jobs are claimed once more
-            return 0
-        self.world.work(claimed)
-        return len(claimed)
+        self.under_way.answered()
+        if not self.session.forgotten:  # else the database knows nothing of it: its jobs are claimed once more
+            self.world.work(claimed)
+            self.taken += len(claimed)
 
     def failed(self, error):
         cursor = self.cursor
-        tried, cursor.tried = cursor.tried, None
+        tried, cursor.claims.tried = cursor.claims.tried, None
         if tried is not None:
             self.portion.failed(tried.limit, QUEUE, error)
-        if tried is None or not sqlstate.row_refused(error):
+        if self.session is None or tried is None or not sqlstate.row_refused(error):
             self.session = None
             cursor.distrust()
             return 0.05
-        self.desk[board.CLAIM] = 0
+        self.under_way.answered()
         cursor.look_again()
-        first = cursor.first(self.session, tried) if tried.limit == 1 else None
+        first = cursor.claims.first(self.session, tried) if tried.limit == 1 else None
         if first is not None:
             job, kind, priority, seq = first
             if self.portion.set_aside(job, kind, error):
@@ -234,7 +252,7 @@ class World:
         if self.weather.refused:
             self.schedule.after(SECONDS / 2, self.drop_the_trigger)
         if self.weather.restore:
-            self.schedule.after(SECONDS / 2, self.restore)
+            self.schedule.after(SECONDS * 0.8, self.restore)
         with put_in_place(self.clock):
             while not self.over():
                 self.schedule.next()
@@ -253,8 +271,7 @@ class World:
 
     def behind(self):
         """Return the low-water marks that have not come up to their frontiers, with these."""
-        marks = [host.words[: board.LOW.stop].tolist() for host in self.hosts]
-        pairs = [pair for words in marks for pair in zip(words[board.LOW.start :], words[:PRIORITIES], strict=True)]
+        pairs = [pair for host in self.hosts for pair in zip(host.words.low, host.words.frontier, strict=True)]
         return [(low, front) for low, front in pairs if low != front]
 
     def stepping(self, life):
@@ -269,12 +286,12 @@ class World:
         for host in self.hosts:
             words = host.words
             for priority in range(PRIORITIES):
-                low, first = words[board.LOW[priority]], lowest[priority]
+                low, first = words.low[priority], lowest[priority]
                 assert first is None or first > low, (
                     f"job {first} of priority {priority + 1} lies below the low-water mark {low} of host {host.number}"
                 )
-                assert low <= words[board.FRONTIER[priority]], f"low {low} has passed the frontier of host {host.number}"
-                assert words[board.RESCAN[priority]] <= words[board.RESCAN_END[priority]], "a pass has passed its end"
+                assert low <= words.frontier[priority], f"low {low} has passed the frontier of host {host.number}"
+                assert words.rescan[priority] <= words.rescan_end[priority], "a pass has passed its end"
 
     # what processes do
 
@@ -317,7 +334,7 @@ class World:
     def wake(self):
         for host in self.hosts:
             if self.dice.random() < 0.95:  # a hint may be lost
-                host.words[board.WAKES] += 1
+                host.words.wakes += 1
 
     # what writers do
 
@@ -381,6 +398,7 @@ class World:
         self.server.restore()
         self.committed = {id_ for id_ in self.committed if id_ in self.server.rows or id_ in self.claimed}
         self.quiet_until = self.clock.ns + int(1.5e9)
+        self.writes_until = self.quiet_until + int(1.5e9)
 
     def drop_the_trigger(self):
         self.server.refuses = False
@@ -389,7 +407,7 @@ class World:
 @contextmanager
 def put_in_place(clock):
     """Have the simulated modules live by this clock, and by times that suit a run of seconds."""
-    modules = (claims, cursor, rescan, size, unanswered, hints)
+    modules = (claims, cursor, looks, size, unanswered, hints)
     aside, portion.ASIDE = portion.ASIDE, ASIDE
     for module in modules:
         assert module.time is time, f"{module.__name__} no longer lives by the module time"

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from fastq import board
 from fastq.board import Board
 from fastq.config import Config
 from fastq.work.claim.portion import Portion
@@ -29,7 +28,7 @@ def feed(config):
     made = Feed(0, Cursor(shared, 0, "default", 1.0), Portion(config), [lane])
     lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(EXECUTORS))
     made._measured_at = time.monotonic() + 3600.0  # the rounds' own pace is not looked at, but by who sets it back
-    shared.cursor(0)[board.BACKLOG] = 1
+    shared.cursor(0).backlog = 1
     made.words = shared.cursor(0)
     return made
 
@@ -84,7 +83,7 @@ def test_jobs_that_took_their_time_raise_no_pace_that_they_did_not_have(feed, co
 
 
 def test_a_trickle_of_quick_jobs_without_backlog_lets_nothing_be_hoarded(feed, config):
-    feed.words[board.BACKLOG] = 0
+    feed.words.backlog = 0
     hand_out(feed, EXECUTORS)
     end_all(feed)
 

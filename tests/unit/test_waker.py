@@ -47,9 +47,9 @@ class Host:
     def looked(self, queue=0, left=False):
         """Look at a queue as a producer does."""
         words = self.board.cursor(queue)
-        words[board.BACKLOG] = left
+        words.backlog = left
         if not left:
-            words[board.DRAINED] = words[board.WAKES]
+            words.drained = words.wakes
 
     def close(self):
         for pipe in self._pipes:
@@ -130,14 +130,14 @@ def test_a_hint_counts_for_its_queue_and_one_of_others_for_none(host):
     host.waker.wake_one("elsewhere")
     assert host.woken() == []
 
-    assert [host.board.cursor(queue)[board.WAKES] for queue in (0, 1)] == [0, 1]
+    assert [host.board.cursor(queue).wakes for queue in (0, 1)] == [0, 1]
 
 
 def test_all_look_at_all_queues_when_nobody_knows_what_was_missed(host):
     host.waker.wake_all()
 
     assert host.woken() == [0, 1, 2]
-    assert [host.board.cursor(queue)[board.WAKES] for queue in (0, 1)] == [1, 1]
+    assert [host.board.cursor(queue).wakes for queue in (0, 1)] == [1, 1]
 
 
 def test_after_a_look_that_left_nothing_nobody_else_is_woken(host):

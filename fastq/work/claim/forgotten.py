@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastq import board
+from fastq.cursor_words import PRIORITIES
 from fastq.events import emit
 from fastq.jobs.job import Job
 from fastq.jobs.outcome import Failed, failed
@@ -138,13 +138,13 @@ class Forgotten:
         self._host = socket.gethostname().encode()
         self._words = [around.board.cursor(feed.number) for feed in around.feeds]
         self._reached = [
-            [0] * board.PRIORITIES for _ in around.feeds
+            [0] * PRIORITIES for _ in around.feeds
         ]  # by feed: how far our claims and the frontiers ever were, and claims beside them
         self._window = Size(WINDOW, SMALLEST_WINDOW)  # rows
         self._at = 0.0  # monotonic: when the next window is due
         self._took = 0.0  # seconds that the look under way has taken so far
         self._feed = 0  # that it has come to
-        self._after = [0] * board.PRIORITIES  # and how far in that
+        self._after = [0] * PRIORITIES  # and how far in that
         self._suspects: list[int] = []  # ids of a window that were not seen to be held ...
         self._queue = self._feeds[0]  # ... of this queue ...
         self._account: Account | None = None  # ... until an account tells whether they are
@@ -176,7 +176,7 @@ class Forgotten:
         `claimed` says how many jobs the process has claimed so far, those from here among them; `last` is its last claim.
         """
         for reached, words in zip(self._reached, self._words, strict=True):
-            reached[:] = map(max, reached, words[board.FRONTIER.start : board.FRONTIER.stop])
+            reached[:] = map(max, reached, words.frontier)
         completers = self._held.completer.connection
         if completers is not None and completers is not self._completers:
             self._completers = completers
@@ -190,7 +190,7 @@ class Forgotten:
         return self._queue, self._take(connection, room)
 
     def _begin(self, rest: float) -> None:
-        self._feed, self._after, self._took = 0, [0] * board.PRIORITIES, 0.0
+        self._feed, self._after, self._took = 0, [0] * PRIORITIES, 0.0
         self._at = time.monotonic() + rest
 
     def _walk(self, connection: Connection) -> None:
@@ -216,7 +216,7 @@ class Forgotten:
             lane = priority[0] - 1
             self._after = [*reached[:lane], seq[0], *self._after[lane + 1 :]]
         else:
-            self._feed, self._after = self._feed + 1, [0] * board.PRIORITIES
+            self._feed, self._after = self._feed + 1, [0] * PRIORITIES
         if self._feed == len(self._feeds):
             self._begin(min(max(INTERVAL, REST * self._took), LONGEST_REST))
         else:

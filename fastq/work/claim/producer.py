@@ -20,24 +20,23 @@ import logging
 import os
 import select
 import time
-from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastq import board
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
-from fastq.jobs.outcome import WAITS, attempt_of, failed
 from fastq.pauses import Pauses
 from fastq.postgres import db, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE
 from fastq.service import Threaded
 from fastq.work.claim.forgotten import Forgotten
-from fastq.work.claim.oddities import Oddities
+from fastq.work.claim.receiver import Receiver, Taken
 from fastq.work.claim.resting import Resting
 from fastq.work.claim.unanswered import Unanswered
+from fastq.work.claim.under_way import UnderWay
 from fastq.work.claim.waiting import Waiting
-from fastq.work.codec.codec import decode
+from fastq.work.cursor.looks import Claim
+from fastq.work.cursor.sending import send, send_part
 from fastq.work.shared.budget import Budget
 
 if TYPE_CHECKING:
@@ -45,11 +44,9 @@ if TYPE_CHECKING:
 
     from fastq.board import Board
     from fastq.config import Config
-    from fastq.jobs.job import Job
     from fastq.jobs.worker import Worker
     from fastq.postgres.db import Connection
     from fastq.work.codec.claimed import Claimed
-    from fastq.work.complete.completer import Completer
     from fastq.work.shared.away import Away
     from fastq.work.shared.feed import Feed
     from fastq.work.shared.held import Held
@@ -64,6 +61,14 @@ class Numbers(Protocol):
     wake_write: int
 
 
+class Written(Protocol):
+    """What a producer needs of the completer."""
+
+    completed: int  # jobs so far
+    budget: Budget | None  # the producer's, from which the completer takes the args of jobs that are written
+    call_when_written: Callable[[], None] | None
+
+
 class Surroundings(Protocol):
     """What a producer needs of the process around it."""
 
@@ -72,12 +77,16 @@ class Surroundings(Protocol):
         """Give the process's number, and the pipe that wakes the producer."""
         ...
 
+    @property
+    def completer(self) -> Written:
+        """Give the completer."""
+        ...
+
     config: Config
     board: Board
     desk: memoryview
     feeds: list[Feed]
     outbox: Outbox
-    completer: Completer
     held: Held
     away: Away
 
@@ -96,22 +105,18 @@ class Producer(Threaded):
         os.set_blocking(self._wake_read, False)
         self._poller = select.poll()
         self._poller.register(self._wake_read, select.POLLIN)
-        self._workers = workers
-        self._desk = around.desk
         self._feeds = around.feeds
         words = around.board.cursor
         self._waiting = [Waiting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
         self._resting = [Resting(words(feed.number), feed.cursor.name, workers) for feed in around.feeds]
-        self._outbox = around.outbox
         self._connect = connect
-        self._unanswered = Unanswered(around.desk, around.config, [feed.cursor.name for feed in around.feeds])
+        self._under_way = UnderWay(around.desk, around.seat.number)
+        self._unanswered = Unanswered(self._under_way, around.config, [feed.cursor.name for feed in around.feeds])
         self._away = around.away
         self._forgotten = Forgotten(around)
-        self._last_claim = around.seat.number << 32
-        self._claimed = 0
         self._budget = around.completer.budget = Budget(around.config.prefetch_bytes, around.board.ring)
+        self._receiver = Receiver(around, workers, self._resting, self._under_way, self._budget)
         self._pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
-        self._oddities = Oddities()
 
     def stop(self) -> float:
         """End after this round; the other parts wait for that: what it claims is handed back."""
@@ -150,14 +155,16 @@ class Producer(Threaded):
         absences = self._away.times
         try:
             if self.connection is None:
-                self._unanswered.connecting()
+                self._under_way.connecting()
                 self.connection = self._connect()
                 self._unanswered.settle(self.connection)
                 self._forgotten.soon()
                 if self.connection.prepares:
-                    self._feeds[0].cursor.prepare(self.connection)
+                    self._feeds[0].cursor.claims.prepare(self.connection)
             self._unanswered.look_again(self.connection)
-            self._take_forgotten(self.connection)
+            found = self._forgotten.look(self.connection, self._receiver.claimed, self._under_way.last, self._ring_room())
+            if found:
+                self._receiver.hold(*found)
             again = False
             for feed in self._feeds:
                 again |= self._feed(feed)
@@ -210,122 +217,72 @@ class Producer(Threaded):
 
     def _ring_room(self) -> int:
         """Count the ids that can be claimed before the ring may lose one that is not written yet."""
-        return self._around.board.ring - (self._claimed - self._around.completer.completed)
+        return self._around.board.ring - (self._receiver.claimed - self._around.completer.completed)
 
     def _claim(self, feed: Feed, wanted: int, low: int) -> bool:
         """Claim in our turn, and hand out after it: a job that keeps the interpreter must not keep others from their turn."""
         cursor, connection = feed.cursor, self.connection
         assert connection is not None
-        part, taken, last = None, [], None
+        taken: list[Taken] = []
+        part = last = None
         turn = cursor.take_turn()
         try:
             if self._waiting[feed.number].due():
-                found = self._waiting[feed.number].claim(connection, lambda: self._next_claim(feed), wanted, self._budget)
+                found = self._waiting[feed.number].claim(connection, lambda: self._named(feed), wanted, self._budget)
                 self._forgotten.reach(feed.number, found.last_seqs())
-                taken.append(self._take(feed, found))
+                taken.append(self._receiver.take(feed, found))
                 wanted -= len(found)
             for kind, job in self._resting[feed.number].look(connection):
-                self._oddities.unknown(kind, cursor.name, job)
+                self._receiver.oddities.unknown(kind, cursor.name, job)
             if not wanted or not cursor.due():  # another process of this host has just looked
                 return bool(taken and any(taken[0]))
-            cursor.bound = feed.portion.bound(self._budget)
+            cursor.claims.bound = feed.portion.bound(self._budget)
             part = cursor.take_part(wanted) if turn and feed.portion.whole else None
             if part is None:
-                for claimed, more in cursor.claim(connection, lambda: self._next_claim(feed), wanted):
-                    if not more:
-                        last = claimed
-                        break
-                    taken.append(self._take(feed, claimed))
-                    cursor.bound = feed.portion.bound(self._budget)
+                last = self._look(feed, connection, wanted, taken)
         finally:
             if turn:
                 cursor.end_turn()
-            for jobs, refused in taken:  # also where a later statement has failed: these are ours
-                self._hand_out(feed, jobs, refused, low)
+            for each in taken:  # also where a later statement has failed: these are ours
+                self._receiver.hand_out(feed, each, low)
         if part is not None:
-            last = cursor.claim_part(connection, self._next_claim(feed), part, wanted)
+            last = send_part(cursor, connection, self._named(feed), part)
         if last is not None:
-            jobs, refused = self._take(feed, last)
-            taken.append((jobs, refused))
-            self._hand_out(feed, jobs, refused, low)
-        return part is not None or any(jobs or refused for jobs, refused in taken)
+            taken.append(self._receiver.take(feed, last))
+            self._receiver.hand_out(feed, taken[-1], low)
+        return part is not None or any(map(any, taken))
+
+    def _look(self, feed: Feed, connection: Connection, wanted: int, taken: list[Taken]) -> Claimed | None:
+        """Send the statements of a look; return the jobs of its last claim: they are decoded after the turn."""
+        cursor, look, last = feed.cursor, feed.cursor.look(wanted), None
+        while (step := look.next_step()) is not None:
+            if last is not None and (isinstance(step, Claim) or not step.brief):
+                taken.append(self._receiver.take(feed, last))
+                cursor.claims.bound, last = feed.portion.bound(self._budget), None
+            answer = send(cursor, connection, step, lambda: self._named(feed))
+            look.learn(step, answer)
+            last = answer if isinstance(step, Claim) else last
+        return last
+
+    def _named(self, feed: Feed) -> int:
+        """Name the claim that is about to be sent."""
+        return self._under_way.send(feed.number, feed.cursor.lowest())
 
     def _claim_failed(self, feed: Feed, error: db.Error) -> None:
         """Claim less next time, and at last pass by the single job that cannot be claimed; raise what is no job's fault."""
         cursor, connection = feed.cursor, self.connection
-        tried, cursor.tried = cursor.tried, None
+        tried, cursor.claims.tried = cursor.claims.tried, None
         if tried is not None:
             feed.portion.failed(tried.limit, cursor.name, error)
         if tried is None or connection is None or not sqlstate.row_refused(error):
             raise error
-        self._desk[board.CLAIM] = 0  # it was answered: none of it has happened
+        self._under_way.answered()
         cursor.look_again()
-        first = cursor.first(connection, tried) if tried.limit == 1 else None
+        first = cursor.claims.first(connection, tried) if tried.limit == 1 else None
         if first is not None:
             job, kind, priority, seq = first
             if feed.portion.set_aside(job, kind, error):
                 cursor.pass_by(tried, priority, seq)
-
-    def _next_claim(self, feed: Feed) -> int:
-        """Name the next claim, and note on the board that it is about to be sent."""
-        self._last_claim += 1
-        desk = self._desk
-        desk[board.CLAIM] = 0
-        desk[board.CLAIM_QUEUE], desk[board.CLAIM_AFTER] = feed.number, feed.cursor.lowest()
-        desk[board.CLAIM] = self._last_claim
-        return self._last_claim
-
-    def _take(self, feed: Feed, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
-        """Decode what a statement brought and note the ids on the board, by mode; return the jobs, and those that cannot run."""
-        jobs: list[Job[Any]] = []
-        refused: list[Job[Any]] = []
-        if len(claimed):
-            feed.claimed += len(claimed)
-            self._claimed += len(claimed)
-            feed.portion.brought(len(claimed), len(claimed.args))
-            self._budget.took(claimed)
-            jobs, refused = self._decode(feed, claimed)
-            if refused:
-                feed.lanes[0].board.claimed(_ids(refused))
-            for lane, mine in feed.by_lane(jobs) if jobs else ():
-                lane.board.claimed(claimed.ids if len(mine) == len(claimed) else _ids(mine))
-        # The rings tell of these jobs. They will run: should the turn's next statement fail, they are not to be handed back.
-        self._desk[board.CLAIM] = 0
-        return jobs, refused
-
-    def _decode(self, feed: Feed, claimed: Claimed) -> tuple[list[Job[Any]], list[Job[Any]]]:
-        """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""
-        jobs, bad, unknown = decode(claimed, self._workers)
-        claimed.forget_args()
-        for job in bad:
-            error: Any = job.outcome
-            error.position = None  # its row in our claim; to whoever reads this the job's id says which
-            job.outcome = result = failed(job, f"ArgsError: {error}")
-            emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, **attempt_of(job, result), error=error)
-        self._resting[feed.number].met |= bool(unknown)
-        for job in unknown:
-            self._oddities.unknown(job.kind, job.queue, job.id)
-            job.outcome = WAITS
-        if jobs:
-            self._oddities.look_at(jobs[0])
-        return jobs, bad + unknown
-
-    def _take_forgotten(self, connection: Connection) -> None:
-        """Have the completer end what the table says we run and we do not hold: from here on we hold it."""
-        found = self._forgotten.look(connection, self._claimed, self._last_claim, self._ring_room())
-        if found:
-            feed, jobs = found
-            self._claimed += len(jobs)
-            feed.lanes[0].board.claimed(_ids(jobs))
-            self._hand_out(feed, [], jobs, 0)
-
-    def _hand_out(self, feed: Feed, jobs: list[Job[Any]], refused: list[Job[Any]], low: int) -> None:
-        """Put the jobs where executors find them, what was refused into the outbox."""
-        if jobs:
-            feed.put(jobs, low)
-        if refused:
-            self._outbox.jobs.extend(refused)
-            self._outbox.wake()
 
     def _lost(self, error: BaseException) -> float:
         pause = self._pauses.next()
@@ -339,7 +296,3 @@ class Producer(Threaded):
         while not self.stopping and (left := until - time.monotonic()) > 0:
             self._sleep(left)  # who calls gets a look at everything after the pause; only the end of the process cuts it short
         return 0.0
-
-
-def _ids(jobs: list[Job[Any]]) -> array[int]:
-    return array("q", [job.id for job in jobs])

@@ -18,13 +18,13 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from fastq import board
 from fastq.events import Seldom, emit
 from fastq.postgres import db, hints, sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fastq.cursor_words import CursorWords
     from fastq.postgres.db import Connection
 
 LOOK = 5_000
@@ -37,7 +37,7 @@ REST = 10.0
 class Resting:
     """The looks of one process into one queue; the words are the host's."""
 
-    def __init__(self, words: memoryview, queue: str, kinds: Iterable[str]) -> None:
+    def __init__(self, words: CursorWords, queue: str, kinds: Iterable[str]) -> None:
         self.met = False  # a claim has brought jobs of unknown kinds since the last look; the producer's to set
         self._first = True  # no look of this process has seen a job yet
         self._words = words
@@ -49,13 +49,12 @@ class Resting:
     def look(self, connection: Connection) -> list[tuple[str, int]]:
         """Put to waiting the jobs ahead of the cursor whose kind nobody knows; return these kinds, and a job of each."""
         words, now = self._words, time.monotonic()
-        called = self._first or (self.met and words[board.BACKLOG])
+        called = self._first or (self.met and words.backlog)
         if not called or now < self._rests_until:
             return []
         self.met = False
-        frontier = [words[at] for at in board.FRONTIER]
         try:
-            what = (self._queue, self._kinds, *frontier, LOOK)
+            what = (self._queue, self._kinds, *words.frontier, LOOK)
             looked, _, kinds, ids, _ = hints.sending(connection, lambda channel: connection.run_one("job_rest", *what, channel))
         except db.Error as error:  # a trigger of the user's, say: the claims go on without this
             if not sqlstate.row_refused(error):

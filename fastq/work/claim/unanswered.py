@@ -16,7 +16,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fastq import board
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.postgres import hints
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from fastq.config import Config
     from fastq.postgres.db import Connection
+    from fastq.work.claim.under_way import UnderWay
 
 SESSION_END_TIMEOUT = 2.0
 """Seconds to wait for the end of a session: the recovery's figure; at most half of a statement's time limit."""
@@ -47,31 +47,25 @@ class Claim:
 
 
 class Unanswered:
-    """The claims of one producer that were never answered. `desk` shows the supervisor the one that is not settled yet."""
+    """The claims of one producer that were never answered. The one that is not settled yet is under way."""
 
-    def __init__(self, desk: memoryview, config: Config, queues: Sequence[str]) -> None:
-        self._desk = desk
+    def __init__(self, under_way: UnderWay, config: Config, queues: Sequence[str]) -> None:
+        self._under_way = under_way
         self._config = config
         self._queues = queues
         self._open: list[Claim] = []  # through a pooler alone
 
-    def connecting(self) -> None:
-        """Keep the pid of the session that a claim was sent on: the next session's takes its place."""
-        desk = self._desk
-        if desk[board.CLAIM] and not desk[board.CUT_SESSION]:
-            desk[board.CUT_SESSION] = desk[board.SESSIONS[0]]
-
     def settle(self, connection: Connection) -> None:
-        """Hand back the jobs of the claim that the desk shows, once it can commit no more."""
-        desk = self._desk
-        number, cut = desk[board.CLAIM], desk[board.CUT_SESSION]
-        if number:
+        """Hand back the jobs of the claim under way, once it can commit no more."""
+        sent = self._under_way
+        if sent.number:
+            cut = sent.cut_session
             if cut and cut != connection.backend_pid and not self._config.poll_only:
                 self._end(connection, cut)
-            claim = Claim(number, self._queues[desk[board.CLAIM_QUEUE]], desk[board.CLAIM_AFTER], 0.0, 0.0)
+            claim = Claim(sent.number, self._queues[sent.queue], sent.after, 0.0, 0.0)
             if not self._hand_back(connection, claim) and self._config.poll_only:
                 self._look_later(claim)
-        desk[board.CLAIM] = desk[board.CUT_SESSION] = 0
+        sent.settled()
 
     def look_again(self, connection: Connection) -> None:
         """Look for the claims that may have committed since."""

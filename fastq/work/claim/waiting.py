@@ -22,7 +22,6 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from fastq import board
 from fastq.events import emit
 from fastq.postgres import db, sqlstate
 from fastq.work.claim.portion import Portion
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from fastq.config import Config
+    from fastq.cursor_words import CursorWords
     from fastq.postgres.db import Connection
     from fastq.work.shared.budget import Budget
 
@@ -53,7 +53,7 @@ _CLAIM = struct.Struct(">q")
 class Waiting:
     """The waiting jobs of one queue, as one process sees them; the words are the host's."""
 
-    def __init__(self, words: memoryview, queue: str, kinds: Iterable[str], config: Config) -> None:
+    def __init__(self, words: CursorWords, queue: str, kinds: Iterable[str], config: Config) -> None:
         self._words = words
         self._queue = queue
         self._kinds = sorted(kinds)
@@ -72,15 +72,15 @@ class Waiting:
 
     def _ns(self) -> int:
         words, now = self._words, time.monotonic_ns()
-        hinted = words[board.WAITING_HINTS] != words[board.WAITING_SEEN]
-        look_at = 0 if hinted else words[board.WAITING_LOOKED_AT] + self._interval
+        hinted = words.waiting_hints != words.waiting_seen
+        look_at = 0 if hinted else words.waiting_looked_at + self._interval
         return int(max(0, look_at - now, self._rests_until - now))
 
     def claim(self, connection: Connection, next_claim: Callable[[], int], wanted: int, budget: Budget) -> Claimed:
         """Claim up to so many jobs of our kinds; what was found and is not ours was another process's, or is set aside."""
         words = self._words
-        hints, began = words[board.WAITING_HINTS], time.monotonic_ns()
-        words[board.WAITING_LOOKED_AT] = began
+        hints, began = words.waiting_hints, time.monotonic_ns()
+        words.waiting_looked_at = began
         limit = self._portion.limit(wanted)
         bound = self._portion.bound(budget)
         rows = connection.run("job_waiting", self._queue, self._kinds, limit, bound.bytes, bound.aside, bound.counted_from)
@@ -90,7 +90,7 @@ class Waiting:
             claimed, refused = self._claim(connection, next_claim(), rows)
         ended = time.monotonic_ns()
         if not (more or refused):
-            words[board.WAITING_SEEN] = hints  # as of the start: a hint that came during the look calls for another
+            words.waiting_seen = hints  # as of the start: a hint that came during the look calls for another
         self._rests_until = 0 if more else ended + int(REST * (ended - began))
         return claimed
 

@@ -1,28 +1,39 @@
 """The proof that nothing is left behind a queue's cursor: how far the low-water mark may move, and when. A part of the cursor.
 
-    mark       a frontier of a while ago. `low` moves up to it when (1) LAG is over, since nextval can run a little before
-               its transaction owns an xid, (2) every transaction that was writing jobs then, LAG after the mark, has ended
-               (by the snapshots' xids; where an old one lives on, by the lock on job that it would hold, so that a
-               forgotten transaction which never touched job holds nothing back), and (3) a look in the database finds
-               nothing available between low and mark, locked or not (the claim that has it locked may fail). Else `low`
-               moves to just below what was found.
+    low ............ mark ............ frontier ............ highest number given out
+    nothing available lies at or below low; between low and the frontier lie claimed jobs, and those that are committed late
+
+    none     there is no mark
+    noted    the mark is the frontier of a moment ago; LAG must pass, since nextval runs a little before its xid is there
+    asked    each transaction that may have taken a number up to the mark has an xid below the one that was noted then
+    moved    they have ended, a look in the database has found nothing available between low and mark, and low is the mark
+
+Whether those transactions have ended is told by the snapshots' xids. Where an old transaction lives on, the lock on job tells
+that it would hold if it had written jobs, so a forgotten transaction that never touched job holds nothing back (docs/adr/0008).
+The look counts locked rows, too: the claim that has a row locked may fail. Where it finds a row, `low` moves to just below that
+row.
 
 Where job has a trigger that runs before an insert, it runs between the number and the xid, however long it likes. There the
 transactions count as writing that hold the lock on job and own no xid yet, LAG after the mark. Each process notes them for
 itself, for they do not fit the board; it costs two looks at the server's locks a mark, so it is not done without such a trigger.
-What else is slow between number and xid, as `insert ... select slow()` may be, is found by the sweep alone.
+An insert that is slow between number and xid for another reason, as `insert ... select slow()` may be, is found by the sweep
+alone.
 
-Run by the producer that has the turn. It deliberately claims nothing.
+Run by the producer that has the turn, and by no other: the mark that one process has asked for would else be taken for the mark
+that another has noted since. Each rule here is for safety: without it jobs are lost until the next sweep, and the
+simulation in tests/simulation has a mutant for it. It deliberately claims nothing, and sends nothing: it says which statement to
+send next, and learns the answer.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from fastq import board
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from fastq.postgres.db import Connection
+    from collections.abc import Sequence
+
+    from fastq.cursor_words import CursorWords
 
 LAG = 1.0
 """Seconds that a mark must be old at least. The adversary test holds numbers back for 0.8 s; in practice it is microseconds."""
@@ -31,63 +42,136 @@ RETRY = 0.25
 """Seconds between looks whether the writers of a mark have ended: a look costs a fraction of a millisecond, not every claim's."""
 
 
+class State(Enum):
+    """The states of the mark; `moved` is `none` again."""
+
+    NONE = "none"
+    NOTED = "noted"
+    ASKED = "asked"
+
+
+ARROWS = {
+    (State.NONE, "note"): (State.NOTED,),
+    (State.NOTED, "ask"): (State.ASKED,),
+    (State.ASKED, "ask"): (State.ASKED,),  # again, after it was put off: for the same transactions
+    (State.ASKED, "put_off"): (State.ASKED,),  # one of them still writes
+    (State.ASKED, "move"): (State.NONE,),
+}
+"""From a state, by an event (a method of `LowWater`), to states."""
+
+
+class Read(NamedTuple):
+    """A statement that claims nothing; its name says what it is for."""
+
+    statement: str
+    params: tuple[Any, ...] = ()
+    brief: bool = False  # it takes so little that it is sent before the jobs of the claim before it are decoded
+
+
 class Begun(NamedTuple):
-    """Who may hold numbers up to the marks, as one process saw it LAG or more after them."""
+    """The transactions that may hold numbers up to the marks, as one process saw them LAG or more after the marks."""
 
     marks: list[int]
     transactions: list[str]  # virtual ids of those that had no xid
-    xid: int  # below which are those of all others
+    xid: int  # the xids of all others are below it
 
 
 class LowWater:
     """The low-water mark of one queue; the words are the cursor's."""
 
-    def __init__(self, name: str, words: memoryview) -> None:
-        self.name = name
+    def __init__(self, name: str, words: CursorWords) -> None:
+        self._name = name
         self._words = words
+        self._now = 0  # of the look that is under way
+        self._next: Read | None = None  # the statement to send next
+        self._slow = False  # whether a trigger may hold up inserts; as of the start of that look
+        self._without_xid: list[str] = []  # virtual ids, as read just now
         self._begun: Begun | None = None  # of the marks that this process saw last
 
-    def _behind(self) -> bool:
+    @property
+    def state(self) -> State:
+        """Tell the state of the mark."""
+        if not self._words.mark_at:
+            return State.NONE
+        return State.ASKED if self._words.mark_xid else State.NOTED
+
+    def behind(self) -> bool:
         """Tell whether there is anything between the low-water marks and the frontiers."""
         words = self._words
-        return any(words[front] > words[low] for front, low in zip(board.FRONTIER, board.LOW, strict=True))
+        return any(front > low for front, low in zip(words.frontier, words.low, strict=True))
 
-    def _mark_due(self, now: int) -> bool:
+    def due(self, now: int) -> bool:
         """Tell whether the marks can be moved: one is to be noted, or is old enough."""
-        noted = self._words[board.BARRIER_AT]
-        return now - noted >= LAG * 1e9 if noted else self._behind()
+        noted = self._words.mark_at
+        return now - noted >= LAG * 1e9 if noted else self.behind()
 
-    def _move_low(self, connection: Connection, now: int) -> None:
-        """Note a mark, or move the low-water mark to it once everybody who was writing then has ended."""
-        words = self._words
-        if not words[board.BARRIER_AT]:
-            for mark, front in zip(board.MARK, board.FRONTIER, strict=True):
-                words[mark] = words[front]
-            words[board.BARRIER_XID], words[board.BARRIER_AT] = 0, now
-            return
-        if self._still_written(connection):
-            words[board.BARRIER_AT] = now - int((LAG - RETRY) * 1e9)
-            return
-        lows, marks = [words[at] for at in board.LOW], [words[at] for at in board.MARK]
-        first = connection.run_one("job_first_available", self.name, *lows, *marks)
-        for at, mark, available in zip(board.LOW, marks, first, strict=True):
-            words[at] = max(words[at], mark if available is None else available - 1)
-        words[board.BARRIER_AT] = 0
-
-    def _still_written(self, connection: Connection) -> bool:
-        """Tell whether somebody still writes who may have taken a number up to the marks."""
-        words, marks = self._words, [self._words[at] for at in board.MARK]
-        slow, begun = bool(words[board.SLOW_INSERTS]), self._begun
-        transactions: list[str] = []
-        if slow and (begun is None or begun.marks != marks):  # before the snapshot: who gets his xid in between is below its end
-            transactions, begun = [virtual for (virtual,) in connection.run("cursor_begun")], None
-        oldest, next_ = connection.run_one("snapshot")
-        if slow:
-            self._begun = begun = begun or Begun(marks, transactions, next_)
-            xid, transactions = begun.xid, begun.transactions
+    def begin(self, now: int) -> None:
+        """Note a mark where there is none, or begin to ask whether low may move to it; `next_read` says by which statement."""
+        words, begun = self._words, self._begun
+        self._now, self._next, self._slow = now, None, bool(words.slow_inserts)
+        if self.state is State.NONE:
+            self.note(now)
+        elif self._slow and (begun is None or begun.marks != words.mark.tolist()):
+            # Before the snapshot: a transaction that gets its xid in between is below the snapshot's end.
+            self._next = Read("cursor_begun")
         else:
-            # Noted a lag after the mark: whoever had taken a number by then owns an xid by now, and it is below this one.
-            xid = words[board.BARRIER_XID] = words[board.BARRIER_XID] or next_
-        if not transactions and oldest >= xid:
-            return False
-        return bool(connection.run_one("cursor_writers", xid, transactions)[0])
+            self._next = Read("snapshot")
+
+    def next_read(self) -> Read | None:
+        """Return the statement to send next, None when the marks have moved as far as they may for now."""
+        read, self._next = self._next, None
+        return read
+
+    def learn(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Take in the answer to a statement."""
+        match statement:
+            case "cursor_begun":
+                self._without_xid, self._begun = [virtual for (virtual,) in rows], None
+                self._next = Read("snapshot")
+            case "snapshot":
+                self._next = self.ask(*rows[0])
+            case "cursor_writers" if rows[0][0]:
+                self.put_off()
+            case "cursor_writers":
+                self._next = self._look()
+            case _:
+                self.move(rows[0])
+
+    def note(self, now: int) -> None:
+        """Note a mark: the frontiers of now."""
+        words = self._words
+        assert all(low <= front for low, front in zip(words.low, words.frontier, strict=True)), "low has passed the frontier"
+        words.mark[:] = words.frontier
+        words.mark_xid, words.mark_at = 0, now
+
+    def ask(self, oldest: int, following: int) -> Read:
+        """Note which transactions may have taken a number up to the marks, once; return how to learn whether one still writes."""
+        words = self._words
+        transactions: list[str] = []
+        if self._slow:
+            if self._begun is None:
+                self._begun = Begun(words.mark.tolist(), self._without_xid, following)
+            _, transactions, xid = self._begun
+            words.mark_xid = words.mark_xid or xid
+        else:
+            # Noted a lag after the mark: a transaction with a number up to it owns an xid by now, and it is below this one.
+            xid = words.mark_xid = words.mark_xid or following
+        return Read("cursor_writers", (xid, transactions)) if transactions or oldest < xid else self._look()
+
+    def put_off(self) -> None:
+        """Ask again soon: somebody still writes."""
+        self._words.mark_at = self._now - int((LAG - RETRY) * 1e9)
+
+    def _look(self) -> Read:
+        words = self._words
+        return Read("job_first_available", (self._name, *words.low, *words.mark))
+
+    def move(self, first: Sequence[int | None]) -> None:
+        """Move low to the marks, or to just below the first row that is available up to them."""
+        words = self._words
+        for at, (mark, available) in enumerate(zip(words.mark, first, strict=True)):
+            low = max(words.low[at], mark if available is None else available - 1)
+            # A part that did not fit may have set the frontier back since the mark was noted; nothing is left up to low.
+            words.frontier[at] = max(words.frontier[at], low)
+            words.low[at] = low
+        words.mark_at = 0
