@@ -4,9 +4,10 @@ Read once at the start by the CLI or a Client; processes inherit the same object
 environment, for other programs and clients to read here.
 Precedence: an argument or flag that was given, then the environment, then the default; None means "not given".
 
-A setting is declared once, below: its name gives the variable (`shutdown_timeout` -> FASTQ_SHUTDOWN_TIMEOUT) and the flag
-(--shutdown-timeout); `help` and `why` feed the CLI's help and the reference in docs/. A bad value from any of the three is a
-ConfigError with the name as it was spelt there, the value and the rule. It deliberately does not read files.
+A setting is declared once, in a group of fastq/settings/: its name gives the variable (`shutdown_timeout` ->
+FASTQ_SHUTDOWN_TIMEOUT) and the flag (--shutdown-timeout); `help` and `why` feed the CLI's help and the reference in docs/. A bad
+value from any of the three is a ConfigError with the name as it was spelt there, the value and the rule. A room with settings of
+its own adds a group there and its class to the bases of `Config`. It deliberately does not read files.
 
 Invariant: of a Config that exists, every value is allowed. Others put its schema into statements without asking again.
 """
@@ -15,224 +16,32 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from fastq.args.options import QUEUE, QUEUE_RULE
 from fastq.errors import ConfigError
-from fastq.jobs.retention import FORMAT, Retention
 from fastq.masked import masked
+from fastq.settings.cluster import ClusterSettings
+from fastq.settings.database import DatabaseSettings
+from fastq.settings.declaring import UNREADABLE
+from fastq.settings.running import RunningSettings
+from fastq.settings.upkeep import UpkeepSettings
+from fastq.settings.waits import WaitSettings
+from fastq.settings.work import WorkSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
-"""Postgres cuts names at 63 bytes; the longest that we append (an archive partition's) needs 15 of them."""
-
-SCHEMA_RULE = "1 to 48 of a-z, 0-9 and '_', not starting with a digit"
-
-
-def _seconds(low: float, high: float = 86_400.0) -> tuple[Callable[[str], float], str]:
-    def parse(text: str) -> float:
-        value = float(text)
-        if not low <= value <= high:
-            raise ValueError
-        return value
-
-    return parse, f"seconds, {low:g} to {high:g}"
-
-
-def _number(low: float, high: float) -> tuple[Callable[[str], float], str]:
-    return _seconds(low, high)[0], f"a number, {low:g} to {high:g}"
-
-
-def _whole(low: int, high: int) -> tuple[Callable[[str], int], str]:
-    def parse(text: str) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise ValueError
-        return value
-
-    return parse, f"a whole number, {low} to {high}"
-
-
-SWITCHED = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-"""The words for a setting that is on or off."""
-
-
-def _flag() -> tuple[Callable[[str], bool], str]:
-    return lambda text: SWITCHED[text.strip().lower()], "1/true/yes/on or 0/false/no/off"
-
-
-def _word(*words: str) -> tuple[Callable[[str], str], str]:
-    return lambda text: words[words.index(text.strip().lower())], " or ".join(words)
-
-
-def _retention() -> tuple[Callable[[str], str], str]:
-    def parse(text: str) -> str:
-        try:
-            Retention.parse(text)  # the chores read it again
-        except ConfigError as error:
-            raise ValueError from error
-        return text
-
-    return parse, FORMAT
-
-
-def _name(pattern: re.Pattern[str], rule: str, none: str = "") -> tuple[Callable[[str], str], str]:
-    def parse(text: str) -> str:
-        if not pattern.fullmatch(text) and (text or not none):
-            raise ValueError
-        return text
-
-    return parse, f"a name of {rule}{none}"
-
-
-def _text() -> tuple[Callable[[str], str], str]:
-    return lambda text: text, "text"
-
-
-def parse_queues(text: str) -> dict[str, int]:
-    """Read `default=16,emails=4` (or `default`, with the default concurrency) into concurrency by queue."""
-    queues: dict[str, int] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, count = part.partition("=")
-        concurrency = int(count) if equals else 0
-        if not QUEUE.fullmatch(name) or not 0 <= concurrency <= MAX_CONCURRENCY or (equals and not concurrency):
-            raise ValueError
-        queues[name] = concurrency
-    if not queues:
-        raise ValueError
-    return queues
-
-
-MAX_CONCURRENCY = 1_000
-"""Executor threads of one queue in one process: each costs a stack and a slot in shared memory; more belongs in processes."""
-
 
 SHORTEST_BEAT = 0.2
 """Seconds that a try to beat must be able to take, with its connection: six round trips (TCP, TLS, a password, the statement)
 of 30 ms."""
 
 
-def _queues() -> tuple[Callable[[str], dict[str, int]], str]:
-    return parse_queues, f"NAME or NAME=CONCURRENCY, comma-separated, concurrency 1 to {MAX_CONCURRENCY}"
-
-
-def _setting(default: object, parser: tuple[Callable[[str], Any], str], help: str, why: str) -> Any:  # noqa: A002 - it is the help
-    parse, allowed = parser
-    metadata = {"parse": parse, "allowed": allowed, "help": help, "why": why}
-    if isinstance(default, dict):
-        return field(default_factory=lambda: dict(default), metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Config:
+class Config(RunningSettings, ClusterSettings, WaitSettings, UpkeepSettings, WorkSettings, DatabaseSettings):
     """Every setting of fastq. `Config.load()` reads the environment too; the CLI passes the flags that were given."""
 
-    database_url: str = _setting("", _text(), "the Postgres to use; empty: an embedded one, for development", "nothing to guess")
-    data_dir: str = _setting(
-        ".fastq/postgres", _text(), "the folder of the embedded Postgres", "beside the code it serves, and easy to remove"
-    )
-    schema: str = _setting("fastq", _name(SCHEMA, SCHEMA_RULE), "the schema of fastq's tables", "one word to find in psql")
-    procs: int = _setting(0, _whole(0, 256), "worker processes; 0: one per core", "one interpreter keeps one core busy")
-    queues: dict[str, int] = _setting(  # noqa: RUF009 - a field() with a default_factory
-        {"default": 0}, _queues(), "queues to work, with their concurrency per process", "the queue that enqueue uses"
-    )
-    threads: int = _setting(
-        16, _whole(1, MAX_CONCURRENCY), "concurrency of a queue that names none", "jobs mostly wait: for a database, for an API"
-    )
-    max_args_bytes: int = _setting(
-        262_144, _whole(64, 16_777_216), "the largest args that enqueue accepts", "a claim brings thousands of jobs at once"
-    )
-    batch: int = _setting(
-        5_000,
-        _whole(1, 20_000),
-        "the most jobs in one claim or completion",
-        "2,000 was slower in most runs of fastq bench, 8,000 no faster; on a noisy machine",
-    )
-    prefetch: float = _setting(
-        0.05, _seconds(0, 10), "jobs to hold ready, as seconds of the present pace", "ten round trips to a database nearby"
-    )
-    prefetch_bytes: int = _setting(
-        33_554_432,
-        _whole(65_536, 1_073_741_824),
-        "the most bytes of args, as JSON, that a process holds, from their claim until their outcome is written",
-        "small beside what a process takes anyway; 128 jobs of the largest args that enqueue accepts",
-    )
-    archive: bool = _setting(True, _flag(), "keep a row of each completed job", "history is what people look for first")
-    archive_days: int = _setting(7, _whole(1, 3_650), "days to keep finished jobs", "long enough to look into last weekend")
-    keep: str = _setting(
-        "",
-        _retention(),
-        "days to keep finished jobs of a state, a queue, or queue:state, where they differ",
-        "the same for all",
-    )
-    once_days: float = _setting(
-        30.0, _number(0.01, 3_650), "days to remember what Singleton.once was asked", "longer than anything is tried again"
-    )
-    reindex_interval: float = _setting(
-        86_400.0, _seconds(0, 31_536_000), "seconds between looks whether an index is worth building anew; 0: never", "daily"
-    )
-    reindex_timeout: float = _setting(
-        600.0, _seconds(1, 86_400), "seconds after which building an index is given up", "it waits for old transactions"
-    )
-    poll_interval: float = _setting(
-        1.0, _seconds(0.01, 60), "seconds between looks at an idle queue", "bounds what a lost wake-up or a late commit can cost"
-    )
-    poll_only: bool = _setting(
-        False, _flag(), "do not LISTEN and do not prepare: for a pooler in transaction mode", "sessions are shared there"
-    )
-    shutdown_timeout: float = _setting(
-        25.0, _seconds(0, 3_600), "seconds that running jobs get to end at a stop", "Kubernetes kills after 30"
-    )
-    timeout_grace: float = _setting(
-        5.0,
-        _seconds(0.1, 3_600),
-        "seconds from a job's timeout until its thread is given up",
-        "a C call must return before Python can raise",
-    )
-    beat_interval: float = _setting(
-        5.0, _seconds(0.1, 60), "seconds between signs of life", "a third of the time to live: two may be lost"
-    )
-    process_ttl: float = _setting(
-        15.0, _seconds(1, 3_600), "seconds after the last beat until a host counts as gone", "three beats"
-    )
-    lease_ttl: float = _setting(
-        10.0, _seconds(1, 3_600), "seconds that a leader's lease lasts", "bounds how long nobody leads when a host is lost"
-    )
-    leader_domain: str = _setting(
-        "default",
-        _name(QUEUE, QUEUE_RULE),
-        "the domain that this supervisor's queues are maintained in",
-        "one leader maintains every queue",
-    )
-    leader_domain_from: str = _setting(
-        "",
-        _name(QUEUE, QUEUE_RULE, "; empty: none"),
-        "a domain that leader-domain takes over from: until it is gone both may maintain the same queues",
-        "only while a domain is named or renamed",
-    )
-    lead: bool = _setting(True, _flag(), "stand for leader", "off: only work, and leave leading to others")
-    statement_timeout: float = _setting(
-        10.0,
-        _seconds(0.1, 600),
-        "seconds until a statement of ours is cut off",
-        "River's figure; a frozen peer is not seen otherwise",
-    )
-    max_crashes: int = _setting(
-        3, _whole(1, 100), "process deaths while executing, after which a job is discarded", "twice may be bad luck"
-    )
-    codec: str = _setting(
-        "auto", _word("auto", "c", "python"), "which twin decodes and encodes", "auto: the C core where it was built"
-    )
-    core_dumps: bool = _setting(
-        False, _flag(), "let a process that crashes leave an image of its memory", "args and passwords are in it"
-    )
-    log_level: str = _setting("info", _word("debug", "info", "warning", "error"), "what is logged", "")
-    log_json: bool = _setting(False, _flag(), "log one JSON object a line", "for machines")
+    # The fields come in the order of the groups, the last one first: so the help and the reference begin with the database.
 
     def __post_init__(self) -> None:
         """Refuse values that no text would be read as, and combinations that cannot work; `replace` comes here too."""
@@ -321,10 +130,6 @@ def text_of(value: object) -> str:
     if isinstance(value, dict):
         return ",".join(f"{name}={count}" if count else f"{name}" for name, count in value.items())
     return str(value)
-
-
-UNREADABLE = (ValueError, KeyError, OverflowError)
-"""The errors that the parsers above raise."""
 
 
 def _parse(setting: Field[Any], text: str, source: str) -> object:

@@ -21,6 +21,7 @@ ROOMS = (
     "errors events masked pauses size texts cursor_words",
     "args",
     "jobs",
+    "settings",
     "config",
     "environment log sql board",
     "postgres",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from fastq.errors import RegistryError
 from fastq.jobs.declaration import Declaration, SingletonDeclaration, singleton_name
@@ -96,8 +96,7 @@ class Registry:
 
     def declared(self, sort: type[D]) -> Mapping[str, D]:
         """Return the declarations of one sort by name."""
-        of_sort: Mapping[str, Any] = self._declared.get(sort, {})
-        return MappingProxyType(of_sort)
+        return MappingProxyType(cast("dict[str, D]", self._declared.get(sort, {})))
 
     def sorts(self) -> list[type[Declaration]]:
         """Return the sorts of which there is a declaration: ours first, others in the order in which they came."""

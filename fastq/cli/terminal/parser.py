@@ -12,7 +12,7 @@ from argparse import BooleanOptionalAction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fastq.cli.terminal.output import note
-from fastq.config import SWITCHED
+from fastq.settings.declaring import SWITCHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

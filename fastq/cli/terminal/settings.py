@@ -9,8 +9,9 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from fastq.cli.terminal.output import folded, note
-from fastq.config import Config, parse_queues, variable_of
+from fastq.config import Config, variable_of
 from fastq.environment import unknown_variables
+from fastq.settings.declaring import parse_queues
 
 DATABASE = ("database_url", "schema", "data_dir")
 """The settings that are flags of every command that needs the database."""

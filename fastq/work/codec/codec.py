@@ -38,18 +38,23 @@ class Twin(Protocol):
 
     def read(self, codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], list[int]]:
         """Read the args of `count` jobs of a kind."""
+        raise NotImplementedError
 
     def encode_ints(self, values: Sequence[int]) -> bytes:
         """Encode a bigint[]."""
+        raise NotImplementedError
 
     def encode_floats(self, values: Sequence[float]) -> bytes:
         """Encode a float8[]."""
+        raise NotImplementedError
 
     def encode_bools(self, values: Sequence[bool]) -> bytes:
         """Encode a boolean[]."""
+        raise NotImplementedError
 
     def encode_texts(self, values: Sequence[str | None], cap: int = 0) -> bytes:
         """Encode a text[]."""
+        raise NotImplementedError
 
 
 _twin: Twin | None = None  # written by `use`
