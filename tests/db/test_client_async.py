@@ -13,10 +13,11 @@ from typing import TypedDict
 import psycopg
 import pytest
 
-from fastq import Args, AsyncClient, Enqueue, Kind
+from fastq import Args, AsyncClient, Client, Enqueue, Kind
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError
 from fastq.postgres.pool.pool_async import MAX_SIZE
 from tests.helpers import drop_database, execute, url_of, wait_for
+from tests.proxy import Proxy
 
 
 @dataclass
@@ -137,6 +138,26 @@ def test_closing_sends_what_waits(database, listener):
     asyncio.run(run())
     execute(database, "select pg_notify('fastq', '<mark>')")
     assert listener(3) == ["default", "default", "<mark>"]
+
+
+def test_closing_waits_for_a_wake_up_that_is_on_its_way(database, listener):
+    async def run(wire):
+        client = AsyncClient(wire.url)
+        wire.hold("wake")
+        async with asyncio.timeout(30):
+            while not wire.held():
+                await client.enqueue(SortArgs([]))
+        closing = asyncio.create_task(client.aclose())
+        ended, _ = await asyncio.wait([closing], timeout=0.2)
+        assert not ended
+        wire.release()
+        await closing
+
+    with Proxy(database, {"wake": Client(database)._settings.text("wake")}) as wire:
+        asyncio.run(run(wire))
+
+    execute(database, "select pg_notify('fastq', '<mark>')")
+    assert listener(10_000, timeout=0.5)[-1] == "<mark>"
 
 
 def test_a_second_event_loop_gets_connections_of_its_own(database):

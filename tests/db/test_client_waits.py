@@ -148,11 +148,11 @@ def test_what_rests_goes_with_a_connection_that_is_lost(database, wire):
 
 
 def test_a_copy_may_take_longer_than_a_statement(client_of, database):
-    client = client_of(database, statement_timeout=0.2)
+    client = client_of(database, statement_timeout=SHORT)
 
     def items():
         began = Stopwatch()
-        while began.clock() < 0.6:
+        while began.clock() < 3 * SHORT:
             yield SortArgs(["x" * 1000])
 
     assert client.enqueue_copy(items()) == count(database)
