@@ -37,6 +37,14 @@ def test_run_says_what_it_found_works_a_job_and_ends_at_a_signal(on_database, da
     assert execute(database, "select state::text, output from fastq.job_archive") == [("completed", "hello")]
 
 
+def test_run_refuses_a_worker_of_a_mode_that_there_is_not(on_database, folder):
+    (folder / "app.py").write_text(APP.replace("    def work(", '    mode = "fibres"\n\n    def work(', 1))
+
+    told = on_database("run", "app:registry", code=2)
+
+    assert "NoteWorker.mode: expected one of 'threads', 'loop', got 'fibres'; leave it out" in told
+
+
 def test_run_tells_of_a_paused_queue_and_hides_the_password(on_database, database, folder):
     on_database("queues", "pause", "default")
 
