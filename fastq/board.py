@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Words of a desk, which the supervisor wipes before a process sits down at it.
 PROCESS = 0  # the process's number, 0 when it recycles and has left its desk; by its main thread, as KILL_AFTER and TICKED
 ENDED = 1  # outcomes written so far; by the completer
-CLAIM = 2  # the claim that was sent and whose jobs are in no ring yet, 0: none; by the producer, as the next two
+CLAIM = 2  # the claim that was sent, while its jobs are in no ring yet, 0: none; by the producer, as the next two
 CLAIM_QUEUE = 3  # its queue's number
 CLAIM_AFTER = 4  # a seq below everything that it can take
 KILL_AFTER = 5  # monotonic ns after which the process is stuck, unless it ticks before (0: nothing limits it)
@@ -57,13 +57,13 @@ CARRIED = 1  # HEAD when the ids of the slots were last put in again
 LANE_WORDS = 8  # with six to spare
 
 RING_TIMES = 2
-"""Size of a ring, in jobs that may be claimed and unwritten (U; four times a batch and one for each executor). Behind a job that
-has ended, and was put in anew while it executed, come at most: U/4 until then (CARRY_SHARE), U that are unwritten too, and those
-that were in the inbox behind it when it began, U/2 (two claims may be held ready). Inbox and outbox keep the order, so there are
-no others."""
+"""A ring holds 2 U ids. U is the most jobs that a process may have claimed and not yet written: four times a batch and one for
+each executor. An executing job's id is put in again every U/4 ids (CARRY_SHARE). After its last entry come at most U/4 ids until
+the job ends, U/2 of jobs that were in the inbox behind it (two claims may be held ready), and U of jobs that are unwritten too.
+Inbox and outbox keep the order, so there are no others: the id is never pushed out before the job is written."""
 
 RING_CARRIES = 8
-"""Room in a ring for ids put in again, in slots: so often do the executing ones come again while all of the above pass."""
+"""Room in a ring for ids put in again, as a multiple of the slots: the ids of the slots come so often while 2 U ids pass."""
 
 CARRY_SHARE = 4
 """The part of U after which the ids of the slots are put in again: more than a batch, the most that one claim brings."""
@@ -80,7 +80,7 @@ class Board:
         self.fd = fd  # never closed while mapped: closing any descriptor of the file would drop this process's locks
         self.ring = ring  # jobs of a process that may be claimed and unwritten
         self.concurrency = list(concurrency)
-        self._modes = modes  # ways of executing; whoever maps the file must say the same of all of these
+        self._modes = modes  # ways of executing; all processes that map the file must give the same values of all of these
         self._processes = processes
         self._lane_words = [LANE_WORDS + 3 * slots + _ring_words(ring, slots) for slots in self.concurrency]
         self._desk_words = DESK_WORDS + modes * sum(self._lane_words)

@@ -1,4 +1,4 @@
-"""The words of one queue's cursor on the board, as attributes: what each of them says, and who writes and reads it.
+"""The words of one queue's cursor on the board, as attributes: the meaning of each, its writers and its readers.
 
 A view of 64-bit integers in the memory that the processes of a host share (board.py). Times are monotonic, in ns; numbers are
 seqs, and there is one of them for each priority where a word is a list. A word is written by the producer that has the queue's

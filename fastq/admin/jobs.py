@@ -83,7 +83,7 @@ class JobDetail(JobRow):
     cancel_requested: bool
     host: str | None  # where it runs
     pid: int | None
-    meta: Mapping[str, Any]  # fastq's own: what its features keep with the job
+    meta: Mapping[str, Any]  # fastq's own: the values that its features keep with the job
 
     cause = CAUSE
 

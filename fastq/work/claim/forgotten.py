@@ -1,19 +1,20 @@
-"""Find what the table says this process runs and the process does not hold, and end that attempt: nobody else ever would.
+"""Find jobs that this process runs according to the table, but does not hold, and end their attempts: nobody else ever would.
 
 A row stays `running` with nobody running it when the database has forgotten a completion (a failover to a standby that lagged,
 a restore, a crash where commits are not waited for), or when a completion was given up since the database refused it. The
-process lives, so no rescue comes for its jobs. Used by the producer's thread: serial with its claims, so none of its own is on
-its way, and what cannot be told of a claim that has no answer is settled by then (unanswered.py).
+process lives, so no rescue comes for its jobs. Used by the producer's thread: serial with its claims, so no claim of its own is
+on its way, and a claim without an answer has been settled by then (unanswered.py).
 
     when     on each new connection of the producer or the completer, and every INTERVAL; after a long look, later
     where    job_ready from the left, as far as this process has ever claimed: not through the backlog
-    what     a window of rows a statement; what the process was seen to hold before it was sent is left out
-    sure     what is left may be a job between two places (held.py), so it takes an exact account of what the process holds
-    then     the attempt has been executed, as far as anybody can know, so it counts as failed: the job goes to the completer as
+    read     a window of rows a statement; jobs that the process was seen to hold before it was sent are left out
+    sure     a job that is left may be between two places (held.py), so it takes an exact account of all jobs that the process
+    holds then     the attempt has been executed, as far as anybody can know, so it counts as failed: the job goes to the
+    completer as
              such, which retries, splits and sets aside as ever. The claim is the fence: a row that somebody has changed stays
 
 It comes again for a job that cannot be ended either (a trigger of the user's), ever later. It deliberately does not ask why a
-row was forgotten, and does nothing at the end of a process: what is left then is its supervisor's or the leader's.
+row was forgotten, and does nothing at the end of a process: its supervisor or the leader gives the rest back.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ and a moment. An idle process sends a statement for each queue so often."""
 
 REST = 200
 """A look is followed by this many times its own length without one: half a hundredth of the producer's time at most, also
-where a forgotten transaction keeps dead rows alive and makes each walk long. What it waited for a lock does not count: a restore
-locks the table for a while, and fills it then."""
+where a forgotten transaction keeps dead rows alive and makes each walk long. The wait for a lock does not count: a restore locks
+the table for a while, and fills it then."""
 
 REST_BETWEEN = 4
 """The same after one window of several: in between jobs are claimed as ever."""
@@ -74,7 +75,7 @@ FULL_REST = 1.0
 """Seconds until the next look when there was no room for all that was found: completions have made some by then. A guess."""
 
 FIRST_AGAIN, LAST_AGAIN = 10.0, 600.0
-"""Seconds until a job whose end was refused is ended once more, doubling. Guesses: each try is a few statements and log lines."""
+"""Seconds until the refused end of a job is tried again, doubling. Guesses: each try is a few statements and log lines."""
 
 TOLD = (
     "the database does not know what this attempt came to, though its process lives: the completion was refused (see "
@@ -85,13 +86,13 @@ _NUMBER = struct.Struct(">q")
 
 
 class Numbers(Protocol):
-    """What is needed of the process's seat."""
+    """The part of the process's seat that is needed here."""
 
     number: int
 
 
 class Surroundings(Protocol):
-    """What is needed of the process around it."""
+    """The part of the process around it that is needed here."""
 
     feeds: list[Feed]
     held: Held
@@ -105,7 +106,7 @@ class Surroundings(Protocol):
 
 @dataclass
 class Batch:
-    """What a job that was found in the table calls its batch: it tells of one row, and is never executed."""
+    """The batch of a job that was found in the table: it has one row, and is never executed."""
 
     kind: str
     queue: str
@@ -171,7 +172,7 @@ class Forgotten:
         return min(longest, max(0.0, at - time.monotonic()))
 
     def look(self, connection: Connection, claimed: int, last: int, room: int) -> tuple[Feed, list[Job[Any]]] | None:
-        """Do what is due; return jobs to complete, as failed, `room` at most, and their queue.
+        """Look if it is time to; return jobs to complete, as failed, `room` at most, and their queue.
 
         `claimed` says how many jobs the process has claimed so far, those from here among them; `last` is its last claim.
         """
@@ -238,7 +239,7 @@ class Forgotten:
         return True
 
     def _take(self, connection: Connection, room: int) -> list[Job[Any]]:
-        """Make failed jobs of what is forgotten, but for what has been ended in vain a moment ago."""
+        """Make failed jobs of the forgotten rows, but for those that have been ended in vain a moment ago."""
         ids, self._suspects = self._suspects, []
         if not ids:
             return []
@@ -262,6 +263,6 @@ class Forgotten:
     def _failed(self, row: tuple[Any, ...]) -> Job[Any]:
         id_, claim, attempt, max_attempts, kind, cancel_requested = row
         job: Job[Any] = Job(id_, attempt, None, 0, Batch(kind, self._queue.cursor.name, claim, (max_attempts,)))
-        # The statement that gives back ends what was to be cancelled, be it the last attempt or not.
+        # The statement that gives jobs back ends those with a cancellation asked for, be it the last attempt or not.
         job.outcome = Failed(error_json(TOLD), 0.0) if cancel_requested else failed(job, TOLD)
         return job

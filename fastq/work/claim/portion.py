@@ -31,7 +31,7 @@ MAX_ASIDE = 1_000
 """Jobs set aside at most: each row that a claim walks over is compared with all of them."""
 
 MAX_TOLD = 10
-"""Jobs aside up to which each is told of: beyond that it is hardly they, and the log shows enough."""
+"""Jobs aside up to which each is reported: with more of them the cause is probably not the jobs, and the log shows enough."""
 
 
 class Portion:

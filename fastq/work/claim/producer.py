@@ -3,14 +3,14 @@
 A round looks at each queue: is there room, and can a look at the database find something? Then it takes the queue's turn,
 claims, decodes and fills the inbox. Between rounds it sleeps on a pipe, into which write: the supervisor (a notification
 came), the executors (the inbox runs low, or ran dry while there was more to claim), the completer (a batch was written while
-the producer waited for room) and whoever stops the process. docs/adr/0014 has every sleep, and who ends it.
+the producer waited for room) and the thread that stops the process. docs/adr/0014 lists every sleep and the thread that ends it.
 
 How much to claim: enough for the executors that rest, and as much again as they will start within FASTQ_PREFETCH seconds
 at the pace of the last rounds. So slow jobs are not hoarded by one process while another idles, and fast ones come by
 the thousand. Two bounds: the board's ring must be able to hold every id, and the args must stay within their budget (budget.py).
 
-A claim whose answer was lost may have committed: its rows carry our claim and nobody has heard of them. On the next
-connection they are handed back first (unanswered.py).
+A claim without an answer may have committed: then rows carry our claim that no process knows of. On the next connection they are
+handed back first (unanswered.py).
 It deliberately has no fixed cooldown and never claims for a rate of its own.
 """
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Numbers(Protocol):
-    """What a producer needs of its process's seat."""
+    """The part of its process's seat that a producer needs."""
 
     number: int
     wake_read: int
@@ -62,7 +62,7 @@ class Numbers(Protocol):
 
 
 class Written(Protocol):
-    """What a producer needs of the completer."""
+    """The part of the completer that a producer needs."""
 
     completed: int  # jobs so far
     budget: Budget | None  # the producer's, from which the completer takes the args of jobs that are written
@@ -70,7 +70,7 @@ class Written(Protocol):
 
 
 class Surroundings(Protocol):
-    """What a producer needs of the process around it."""
+    """The part of the process around it that a producer needs."""
 
     @property
     def seat(self) -> Numbers:
@@ -119,7 +119,7 @@ class Producer(Threaded):
         self._pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
 
     def stop(self) -> float:
-        """End after this round; the other parts wait for that: what it claims is handed back."""
+        """End after this round; the other parts wait for that, since the jobs that it claims are handed back."""
         self.stopping = True
         self.wake()
         return self._config.statement_timeout + 1.0
@@ -207,7 +207,7 @@ class Producer(Threaded):
         if self._is_full() or (waiting > prefetch // 2 and waiting >= free):
             return 0
         wanted = min(free + prefetch - waiting, self._config.batch)
-        # Every id that may still be unwritten must fit the ring, whatever the mix of queues.
+        # Every id that may still be unwritten must fit the ring, with any mix of queues.
         wanted = min(wanted, self._ring_room())
         return max(0, feed.portion.limit(wanted))
 
@@ -269,7 +269,7 @@ class Producer(Threaded):
         return self._under_way.send(feed.number, feed.cursor.lowest())
 
     def _claim_failed(self, feed: Feed, error: db.Error) -> None:
-        """Claim less next time, and at last pass by the single job that cannot be claimed; raise what is no job's fault."""
+        """Claim less next time, and at last pass by the single job that cannot be claimed; raise errors that no job causes."""
         cursor, connection = feed.cursor, self.connection
         tried, cursor.claims.tried = cursor.claims.tried, None
         if tried is not None:
@@ -294,5 +294,5 @@ class Producer(Threaded):
                 feed.cursor.distrust()
         until = time.monotonic() + pause
         while not self.stopping and (left := until - time.monotonic()) > 0:
-            self._sleep(left)  # who calls gets a look at everything after the pause; only the end of the process cuts it short
+            self._sleep(left)  # a call gets a look at all queues after the pause; only the end of the process cuts it short
         return 0.0

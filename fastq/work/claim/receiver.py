@@ -37,7 +37,7 @@ class Taken(NamedTuple):
 
 
 class Surroundings(Protocol):
-    """What the receiver needs of the process around it."""
+    """The part of the process around it that the receiver needs."""
 
     outbox: Outbox
 
@@ -99,7 +99,7 @@ class Receiver:
         claimed.forget_args()
         for job in bad:
             error: Any = job.outcome
-            error.position = None  # its row in our claim; to whoever reads this the job's id says which
+            error.position = None  # its row in our claim means nothing to a reader: the job's id says which it is
             job.outcome = result = failed(job, f"ArgsError: {error}")
             emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, **attempt_of(job, result), error=error)
         self._resting[feed.number].met |= bool(unknown)

@@ -1,7 +1,7 @@
-"""Put available jobs to waiting whose kind no living process knows, before they are claimed: one write for each instead of two.
+"""Put available jobs to waiting if no living process knows their kind, before they are claimed: one write each instead of two.
 
 Run by the producer's thread, in the queue's turn: before the first claim that can bring a job to this process, and later when a
-claim has brought jobs of kinds that have no worker here and there is backlog behind them, for there may be thousands. The jobs of
+claim has brought jobs of kinds without a worker here and there is backlog behind them, for there may be thousands. The jobs of
 such a claim are put to waiting by the completer. A job that is put to waiting leaves the index that claims go by, so it does not
 hold the low-water mark, as a job that claims pass over would.
 
@@ -31,7 +31,7 @@ LOOK = 5_000
 """Jobs that one look reads, and may write: some 50 ms, in the turn, when all of them are written; 5 ms when none is."""
 
 REST = 10.0
-"""Seconds without a look after one that put nothing to waiting, or was refused: a guess; what it would do the completer does."""
+"""Seconds without a look after one that put nothing to waiting, or was refused: a guess; the completer does the same, later."""
 
 
 class Resting:
@@ -47,7 +47,7 @@ class Resting:
         self._seldom = Seldom()
 
     def look(self, connection: Connection) -> list[tuple[str, int]]:
-        """Put to waiting the jobs ahead of the cursor whose kind nobody knows; return these kinds, and a job of each."""
+        """Put jobs ahead of the cursor to waiting if nobody knows their kind; return these kinds, and a job of each."""
         words, now = self._words, time.monotonic()
         called = self._first or (self.met and words.backlog)
         if not called or now < self._rests_until:

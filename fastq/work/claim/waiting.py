@@ -1,19 +1,19 @@
 """Claim the jobs that wait for a worker of their kind: straight from `waiting`, past all processes that have none.
 
-Run by the producer's thread, in the queue's turn, before it claims what is available: these jobs were at the front of the queue
-when a process claimed them that has no worker for them. That process put them to `waiting`, and a hint said so.
+Run by the producer's thread, in the queue's turn, before it claims available jobs: the waiting ones were at the front of the
+queue when a process without a worker for them claimed them. That process put them to `waiting`, and sent a hint.
 
 Why they are not made available again: nothing is decided in a claim, so the process that does not know their kind would claim
 them again and again. As it is, such a job costs two updates more than others, however many processes share its queue, and however
 few of them know it.
 
-Nobody has to remember who waits: the rows say it, and each process looks for its own kinds when it starts, at a hint, when it has
-room again after a look that found more than it had room for, and now and then. So jobs of a kind that nobody knows rest, and the
-first process that knows it finds them. The hints are counted on the board, which the processes of a host share, so that one look
-answers a hint. A look that brings little is followed by a rest in proportion to it: while an old snapshot lives, the index keeps
-what has left it, and each look walks over that.
+Nobody has to remember which jobs wait: the rows say it, and each process looks for its own kinds when it starts, at a hint, when
+it has room again after a look that found more than it had room for, and now and then. So jobs of a kind that nobody knows rest,
+and the first process that knows it finds them. The hints are counted on the board, which the processes of a host share, so that
+one look answers a hint. A look that brings little is followed by a rest in proportion to it: while an old snapshot lives, the
+index keeps the entries of jobs that wait no more, and each look walks over them.
 
-It deliberately neither makes a job wait, nor tells of kinds that nobody knows (chores/unworked.py).
+It deliberately neither makes a job wait, nor reports kinds that nobody knows (chores/unworked.py).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fastq.work.shared.budget import Budget
 
 INTERVAL = 10.0
-"""Seconds between looks that no hint calls for: what a lost hint can cost a job that waits. The figure of chores/promote.py, for
+"""Seconds between looks that no hint calls for: with a lost hint a job waits so much longer. The figure of chores/promote.py, for
 the same reason; without LISTEN it is that of the poll."""
 
 REST = 3.0
@@ -77,7 +77,7 @@ class Waiting:
         return int(max(0, look_at - now, self._rests_until - now))
 
     def claim(self, connection: Connection, next_claim: Callable[[], int], wanted: int, budget: Budget) -> Claimed:
-        """Claim up to so many jobs of our kinds; what was found and is not ours was another process's, or is set aside."""
+        """Claim up to so many jobs of our kinds. A job that was found but not claimed is another process's, or is set aside."""
         words = self._words
         hints, began = words.waiting_hints, time.monotonic_ns()
         words.waiting_looked_at = began

@@ -106,7 +106,7 @@ class Backlog:
         return Part(at, after, [*END[:at], end, *after[at + 1 :]], limit)
 
     def claimed(self, part: Part, claimed: Claimed) -> int | None:
-        """Take in what a part brought, without the turn; return the last number taken if there is more in the part, else None."""
+        """Take in the jobs of a part, without the turn; return the last number taken if more are in the part, else None."""
         words, last = self._words, claimed.last_seqs()
         raise_to(words.frontier, {priority: seq for priority, seq in last.items() if priority <= part.at})
         reached = last.get(part.at + 1, part.after[part.at])

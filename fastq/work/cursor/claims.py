@@ -33,7 +33,7 @@ as long as another (docs/adr/0012), a tenth of a second: that is 0.3 % of a proc
 
 
 class Bound(NamedTuple):
-    """What a claim is bounded by, beside its count."""
+    """The bounds of a claim, beside its count."""
 
     bytes: int  # of large args
     counted_from: int  # bytes from which on args are large
@@ -41,7 +41,7 @@ class Bound(NamedTuple):
 
 
 NO_BOUND = Bound(2**62, 2**62, [])
-"""What bounds claims until the producer says more: nothing."""
+"""The bound of claims until the producer sets one: none."""
 
 _NUMBER = struct.Struct(">q")
 

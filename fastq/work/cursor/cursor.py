@@ -12,14 +12,14 @@ lately (and, while a forgotten transaction pins xmin, over everything that ran s
                commit late, behind the frontier.
     mark       a frontier of a while ago, to which `low` moves up once nothing can appear below it any more (low_water.py).
 
-Which statements a look is made of is planned as data (looks.py), and which of the two claims a statement is, claims.py knows.
+looks.py plans the statements of a look as data; claims.py chooses between the two statements that claim.
 
 Released jobs get a new seq and so lie ahead. The numbers themselves can go back: a restore, a failover to a standby that
 lagged, a schema made anew. New jobs then lie behind low. So the sequence is looked at now and then, and after each lost
 connection; where it is behind the frontier, all starts at zero. If it has overtaken the frontier again by the time we look,
 only the sweep, a re-scan from zero, finds the numbers that were given out in between: a lost connection calls for one as well. It
 also finds the jobs that all this should ever miss.
-It deliberately does not know why a claim is made, or what becomes of the jobs.
+It deliberately does not know why a claim is made, or how the jobs end.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Cursor:
         return self.parts.take(limit, now)
 
     def learn_part(self, part: Part, claimed: Claimed) -> None:
-        """Take in what a part brought; the jobs beyond its limit go back before the frontier."""
+        """Take in the jobs of a part; those beyond its limit are left, and the frontier goes back before them."""
         reached = self.parts.claimed(part, claimed)
         if reached is None:
             if part.brought_little(claimed):

@@ -156,7 +156,7 @@ class Look:
             self._newest = cursor.parts.is_at(claimed.priorities[-1], self._limit)
 
     def _found(self, *, more: bool) -> None:
-        """Note whether there is backlog, and what else this look is to do."""
+        """Note whether there is backlog, and which statements this look is still to send."""
         cursor, now = self._cursor, self._now
         if more:
             cursor.parts.more()

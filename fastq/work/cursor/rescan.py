@@ -79,7 +79,7 @@ class Rescan:
         return State.OWED if self._words.owed else State.RESTING
 
     def due(self, now: int) -> bool:
-        """Tell whether a re-scan may begin: a pass may take a twentieth of the time, whatever it has to walk over."""
+        """Tell whether a re-scan may begin: a pass may take a twentieth of the time, however much it has to walk over."""
         words = self._words
         interval = int(RESCAN_INTERVAL * 1e9) if words.backlog else 0
         return bool(words.rescanning) or now - words.rescanned_at >= max(interval, RESCAN_REST * words.rescan_took)
@@ -91,7 +91,7 @@ class Rescan:
         return quiet and words.rescan_took < SHORT_PASS * 1e9
 
     def sweep_due(self, now: int, *, soon: bool = False) -> bool:
-        """Tell whether the next pass starts at zero; or, soon, whether one may that a claim begins which is named now."""
+        """Tell whether the next pass starts at zero; with `soon`, whether it may do so by the time that a claim begins it."""
         return now - self._words.swept_at >= SWEEP_INTERVAL * (0.9e9 if soon else 1e9)
 
     def rest(self, now: int) -> int:
@@ -116,7 +116,7 @@ class Rescan:
             words.rescanned_at = now
             return False
         # Under backlog a pass ends where the frontier was at the last one. By now nearly all of those rows are gone for all,
-        # and the first walk over an index entry whose row is gone marks it, so that no later one looks for the row again.
+        # and the first walk over an index entry without a row marks it, so that no later one looks for the row again.
         ends = words.earlier if words.backlog else words.frontier
         for at, (low, end) in enumerate(zip(lows, ends, strict=True)):
             words.rescan[at], words.rescan_end[at] = low, max(low, end)
