@@ -2,10 +2,12 @@
 
 import pytest
 
+from tests.simulation.arrows import MACHINES, arrows_of, watched
 from tests.simulation.mutants import MUTANTS, living
 from tests.simulation.world import replay, simulate
 
 SEEDS, CHUNK = 300, 50
+ARROW_SEEDS = 150  # each arrow is gone along ten times and more in them
 BOUND = 300  # seeds within which a mutant is found; most are within five, the rarest within a hundred
 
 
@@ -27,6 +29,14 @@ def test_a_cursor_without_one_of_its_rules_is_found(name):
             except AssertionError:
                 return
     pytest.fail(f"{name} lives through {BOUND} seeds")
+
+
+def test_the_machines_go_along_all_of_their_arrows_and_along_no_other():
+    with watched() as gone:
+        for seed in range(ARROW_SEEDS):
+            simulate(seed)
+
+    assert {name: arrows_of(name) - set(arrows) for name, arrows in gone.items()} == {name: set() for name in MACHINES}
 
 
 def test_the_same_seed_is_the_same_run():

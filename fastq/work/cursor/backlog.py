@@ -50,16 +50,18 @@ _NONE = (State.DRAINED, State.WOKEN)
 ARROWS = {
     (State.DRAINED, "more"): _BACKLOG,  # a look at the poll, or for a wake-up of another process that has drained it meanwhile
     (State.WOKEN, "more"): _BACKLOG,
-    (State.BACKLOG, "more"): _BACKLOG,
-    (State.IN_PARTS, "more"): _BACKLOG,
-    (State.DRAINED, "drain"): _NONE,  # woken: by a notification that came during the look
-    (State.WOKEN, "drain"): _NONE,
+    (State.BACKLOG, "more"): (State.BACKLOG,),
+    (State.IN_PARTS, "more"): (State.IN_PARTS,),
+    (State.DRAINED, "drain"): (State.DRAINED,),
+    (State.WOKEN, "drain"): _NONE,  # woken still: by a notification that came during the look
     (State.BACKLOG, "drain"): _NONE,
     (State.IN_PARTS, "drain"): _NONE,
     (State.BACKLOG, "lead_to"): _BACKLOG,  # the highest number given out has been read
+    (State.IN_PARTS, "lead_to"): (State.IN_PARTS,),
+    (State.BACKLOG, "take"): (State.BACKLOG,),  # no part: it would reach beyond the numbers given out
     (State.IN_PARTS, "take"): _BACKLOG,
 }
-"""From a state, by an event (a method of `Backlog`), to states. A notification leads from drained to woken, and nowhere else."""
+"""From a state, by an event (a method of `Backlog`) in the turn, to states. A notification leads from drained to woken alone."""
 
 
 class Backlog:

@@ -57,7 +57,7 @@ ARROWS = {
     (State.ASKED, "put_off"): (State.ASKED,),  # one of them still writes
     (State.ASKED, "move"): (State.NONE,),
 }
-"""From a state, by an event (a method of `LowWater`), to states."""
+"""From a state, by an event (a method of `LowWater`) in the turn, to states."""
 
 
 class Read(NamedTuple):

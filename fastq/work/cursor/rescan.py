@@ -62,7 +62,7 @@ ARROWS = {
     (State.RESTING, "learn_whole"): (State.RESTING,),
     (State.OWED, "learn_whole"): (State.RESTING,),
 }
-"""From a state, by an event (a method of `Rescan`), to states."""
+"""From a state, by an event (a method of `Rescan`) in the turn, to states."""
 
 
 class Rescan:
