@@ -82,3 +82,12 @@ def test_args_and_workers_are_imported_without_a_database_driver():
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
 
     assert answer.stdout.strip() == "[]"
+
+
+def test_importing_it_loads_the_rooms_of_declarations_alone():
+    program = (
+        "import sys, fastq; print(*{name.split('.')[1] for name in sys.modules if name.count('.') > 1 and name[:6] == 'fastq.'})"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+
+    assert set(answer.stdout.split()) == {"args", "enqueue", "jobs", "settings"}
