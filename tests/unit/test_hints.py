@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from fastq.config import Config
+from fastq.host.listener import Listener, table_of
+from fastq.host.supervisor import Supervisor
 from fastq.postgres import hints
 from fastq.postgres.hints import HINTS
 
@@ -72,3 +75,23 @@ def test_each_hint_has_its_own_word():
 )
 def test_a_payload_is_read_as_one_of_them_or_as_none(payload, hint, name):
     assert hints.read(payload) == (hint, name)
+
+
+def test_each_hint_is_heard_by_a_part_of_a_host(monkeypatch):
+    monkeypatch.setenv("_FASTQ_FORK_SERVER", "")  # a supervisor sets it
+    supervisor = Supervisor(Config(), "app:registry", "postgresql://nowhere")
+    (listener,) = [service for service in supervisor._services if isinstance(service, Listener)]
+
+    assert set(listener._table) == {*HINTS.values(), hints.MISSED}
+
+
+def test_all_that_hear_a_hint_are_called_with_its_name_and_nobody_by_what_is_no_hint():
+    heard = []
+    one = {hints.LEASE: lambda name: heard.append(("one", name)), hints.MISSED: lambda name: heard.append(("missed", name))}
+    other = {hints.LEASE: lambda name: heard.append(("other", name))}
+    listener = Listener(Config(), "", table_of(one, other), lambda: None)
+
+    for payload in ("@lease a", "@due", "@resign a", ""):
+        listener._hear(payload)
+
+    assert heard == [("one", "a"), ("other", "a"), ("missed", "")]

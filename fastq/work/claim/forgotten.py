@@ -32,6 +32,7 @@ from fastq.cursor_words import PRIORITIES
 from fastq.events import emit
 from fastq.jobs.job import Job
 from fastq.jobs.outcome import Failed, failed
+from fastq.pauses import Pauses
 from fastq.postgres import db, sqlstate
 from fastq.size import Size
 from fastq.texts import error_json
@@ -150,7 +151,7 @@ class Forgotten:
         self._queue = self._feeds[0]  # ... of this queue ...
         self._account: Account | None = None  # ... until an account tells whether they are
         self._account_at = self._account_by = 0.0  # monotonic: the next look of it, and its last
-        self._tried: dict[tuple[int, int], tuple[float, float]] = {}  # id, claim: the pause, and when it may be ended again
+        self._tried: dict[tuple[int, int], tuple[Pauses, float]] = {}  # id, claim: when it may be ended again, by pauses
         self._completers: Connection | None = None  # the connection that the completer was last seen to have
 
     def soon(self) -> None:
@@ -247,15 +248,15 @@ class Forgotten:
         rows = [
             row
             for row in connection.run("job_forgotten", ids, self._me[0])
-            if self._tried.get((row[0], row[1]), (0.0, 0.0))[1] <= now
+            if (row[0], row[1]) not in self._tried or self._tried[row[0], row[1]][1] <= now
         ]
         if len(rows) > room:  # the rest when these are written
             rows = rows[: max(room, 0)]
             self._begin(FULL_REST)
         self._tried = {job: tried for job, tried in self._tried.items() if now < tried[1] + LAST_AGAIN}
         for id_, claim, *_ in rows:
-            pause = min(self._tried.get((id_, claim), (FIRST_AGAIN / 2, 0.0))[0] * 2, LAST_AGAIN)
-            self._tried[id_, claim] = (pause, now + pause)
+            pauses, _ = self._tried.get((id_, claim), (Pauses(FIRST_AGAIN, LAST_AGAIN), 0.0))
+            self._tried[id_, claim] = (pauses, now + pauses.next())
         if rows:
             emit("jobs.forgotten", level=logging.WARNING, queue=self._queue.cursor.name, count=len(rows))
         return [self._failed(row) for row in rows]

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
+from fastq.pauses import Pauses
 from fastq.postgres import hints
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class Claim:
     number: int
     queue: str
     after: int
-    pause: float
-    look_at: float  # monotonic
+    look_at: float = 0.0  # monotonic
+    pauses: Pauses = field(default_factory=lambda: Pauses(FIRST_LOOK, LAST_LOOK))
 
 
 class Unanswered:
@@ -62,7 +63,7 @@ class Unanswered:
             cut = sent.cut_session
             if cut and cut != connection.backend_pid and not self._config.poll_only:
                 self._end(connection, cut)
-            claim = Claim(sent.number, self._queues[sent.queue], sent.after, 0.0, 0.0)
+            claim = Claim(sent.number, self._queues[sent.queue], sent.after)
             if not self._hand_back(connection, claim) and self._config.poll_only:
                 self._look_later(claim)
         sent.settled()
@@ -73,7 +74,7 @@ class Unanswered:
         for claim in [one for one in self._open if one.look_at <= now]:
             found = self._hand_back(connection, claim)
             self._open.remove(claim)
-            if not found and claim.pause < LAST_LOOK / 2:  # the pauses so far are twice the last one
+            if not found and claim.pauses.coming < LAST_LOOK:  # the pauses so far add up to the coming one
                 self._look_later(claim)
 
     def wait(self, longest: float) -> float:
@@ -81,8 +82,7 @@ class Unanswered:
         return min([longest, *(max(0.0, claim.look_at - time.monotonic()) for claim in self._open)])
 
     def _look_later(self, claim: Claim) -> None:
-        claim.pause = claim.pause * 2 or FIRST_LOOK
-        claim.look_at = time.monotonic() + claim.pause
+        claim.look_at = time.monotonic() + claim.pauses.next()
         self._open.append(claim)
 
     def _end(self, connection: Connection, pid: int) -> None:
