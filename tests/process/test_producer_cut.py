@@ -32,10 +32,10 @@ def test_a_connection_that_ends_in_the_turn_after_a_claim_gives_no_job_a_second_
         with working(database, proxy.url) as (producer, cursor):
             wait_for(proxy.held, what="the turn to go on")
             assert TOLD == [], "a job runs that may hold the interpreter, and with it the turn"
-            first = producer.connection
+            first = producer.session.connection
             proxy.sever()
             proxy.release()
-            wait_for(lambda: producer.connection not in (None, first), what="the producer's next connection")
+            wait_for(lambda: producer.session.connection not in (None, first), what="the producer's next connection")
             wait_for(lambda: len(TOLD) == JOBS, what="the jobs to run")
             later = add(connection, 1, kind="hold", args='{"hold": false}')
             cursor.wakes += 1
@@ -95,7 +95,7 @@ def test_a_claim_that_was_cut_and_commits_later_keeps_no_job(database, connectio
     with working(database, database, poll_only=poll_only) as (producer, cursor):
         with claims_held_up(database, connection, producer, cursor) as waiting:
             first = waiting()
-            producer.connection.cut()
+            producer.session.connection.cut()
             waiting(first)  # another: it has looked for what the first one took
         wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], 5.0, "all jobs to end")
 
@@ -108,7 +108,7 @@ def test_nothing_is_claimed_before_a_session_that_was_cut_has_ended(database, co
                 pytest.skip("the server is on another machine")
             freeze(frozen)
             try:
-                producer.connection.cut()
+                producer.session.connection.cut()
                 wait_for(lambda: [event for event in events if "has not ended yet" in str(event.fields.get("error"))])
                 assert producer._under_way.number
                 assert producer._under_way.cut_session == frozen

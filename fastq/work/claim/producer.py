@@ -27,7 +27,7 @@ from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.pauses import Pauses
 from fastq.postgres import db, sqlstate
-from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE
+from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.service import Threaded
 from fastq.work.claim.forgotten import Forgotten
 from fastq.work.claim.receiver import Receiver, Taken
@@ -95,7 +95,6 @@ class Producer(Threaded):
     """The producer's thread."""
 
     def __init__(self, around: Surroundings, workers: Mapping[str, Worker[Any]], connect: Callable[[], Connection]) -> None:
-        self.connection: Connection | None = None  # read by the watchdog
         self.stopping = False  # written by the main thread
         super().__init__("producer")
         self._around = around
@@ -109,7 +108,7 @@ class Producer(Threaded):
         words = around.board.cursor
         self._waiting = [Waiting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
         self._resting = [Resting(words(feed.number), feed.cursor.name, workers) for feed in around.feeds]
-        self._connect = connect
+        self.session = Kept(connect)
         self._under_way = UnderWay(around.desk, around.seat.number)
         self._unanswered = Unanswered(self._under_way, around.config, [feed.cursor.name for feed in around.feeds])
         self._away = around.away
@@ -126,8 +125,7 @@ class Producer(Threaded):
 
     def watched(self) -> list[Connection]:
         """Give the connection, for the watchdog."""
-        connection = self.connection
-        return [] if connection is None else [connection]
+        return self.session.watched()
 
     def wake(self) -> None:
         """Make the producer look; any thread may call this, any number of times."""
@@ -141,8 +139,7 @@ class Producer(Threaded):
             timeout = self._round()
             if timeout > 0:
                 self._sleep(timeout)
-        if self.connection is not None:
-            self.connection.close()
+        self.session.drop()
 
     def _sleep(self, seconds: float) -> None:
         """Sleep until somebody calls, at most so long."""
@@ -154,15 +151,9 @@ class Producer(Threaded):
         """Look at each queue once; return the seconds to sleep."""
         absences = self._away.times
         try:
-            if self.connection is None:
-                self._under_way.connecting()
-                self.connection = self._connect()
-                self._unanswered.settle(self.connection)
-                self._forgotten.soon()
-                if self.connection.prepares:
-                    self._feeds[0].cursor.claims.prepare(self.connection)
-            self._unanswered.look_again(self.connection)
-            found = self._forgotten.look(self.connection, self._receiver.claimed, self._under_way.last, self._ring_room())
+            connection = self._connected()
+            self._unanswered.look_again(connection)
+            found = self._forgotten.look(connection, self._receiver.claimed, self._under_way.last, self._ring_room())
             if found:
                 self._receiver.hold(*found)
             again = False
@@ -176,6 +167,17 @@ class Producer(Threaded):
         if again:
             return 0.0
         return self._forgotten.wait(self._unanswered.wait(min(map(self._rest, self._feeds))))
+
+    def _connected(self) -> Connection:
+        """Return the connection. On a new one the claims without an answer are handed back before anything is claimed."""
+        if self.session.connection is None:
+            self._under_way.connecting()
+            connection = self.session.open()
+            self._unanswered.settle(connection)
+            self._forgotten.soon()
+            if connection.prepares:
+                self._feeds[0].cursor.claims.prepare(connection)
+        return self.session.open()
 
     def _rest(self, feed: Feed) -> float:
         """Return the seconds that a queue can be left alone while nobody calls."""
@@ -221,8 +223,7 @@ class Producer(Threaded):
 
     def _claim(self, feed: Feed, wanted: int, low: int) -> bool:
         """Claim in our turn, and hand out after it: a job that keeps the interpreter must not keep others from their turn."""
-        cursor, connection = feed.cursor, self.connection
-        assert connection is not None
+        cursor, connection = feed.cursor, self.session.open()
         taken: list[Taken] = []
         part = last = None
         turn = cursor.take_turn()
@@ -270,11 +271,11 @@ class Producer(Threaded):
 
     def _claim_failed(self, feed: Feed, error: db.Error) -> None:
         """Claim less next time, and at last pass by the single job that cannot be claimed; raise errors that no job causes."""
-        cursor, connection = feed.cursor, self.connection
+        cursor, connection = feed.cursor, self.session.open()
         tried, cursor.claims.tried = cursor.claims.tried, None
         if tried is not None:
             feed.portion.failed(tried.limit, cursor.name, error)
-        if tried is None or connection is None or not sqlstate.row_refused(error):
+        if tried is None or not sqlstate.row_refused(error):
             raise error
         self._under_way.answered()
         cursor.look_again()
@@ -287,9 +288,7 @@ class Producer(Threaded):
     def _lost(self, error: BaseException) -> float:
         pause = self._pauses.next()
         emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=pause)
-        connection, self.connection = self.connection, None
-        if connection is not None:  # else it is an attempt at a new one that has failed, and all has been said
-            connection.close()
+        if self.session.drop():  # else it is an attempt at a new one that has failed, and all has been said
             for feed in self._feeds:
                 feed.cursor.distrust()
         until = time.monotonic() + pause
