@@ -79,7 +79,9 @@ def _of_statement(source: str) -> list[tuple[int, str]]:
 
 
 def _of_page(source: str) -> list[tuple[int, str]]:
-    return [(1, re.sub(r"\]\([^)\s]*\)", "]", source))]
+    # in a list of links, a link is the title of another page
+    own = re.sub(r"^- \[[^\]]*\]\([^)\s]*\)", "- ", source, flags=re.MULTILINE)
+    return [(1, re.sub(r"\]\([^)\s]*\)", "]", own))]
 
 
 def package() -> list[Prose]:

@@ -5,7 +5,7 @@ definitions that its own program does not know, but only for those that a living
 
 Invariants:
 - A tick and its job are one statement, and a tick is unique: two leaders at once enqueue it once.
-- A schedule whose tick cannot be enqueued keeps it, with the reason on record, and does not hold up the others.
+- If a tick cannot be enqueued, its schedule keeps it, with the reason on record, and does not hold up the others.
 
 It finds the schedule that spoils a batch by itself, not by batch.py: there are few, each is reported by name with the reason in
 its row, and it is tried again after seconds.
@@ -49,7 +49,7 @@ IDLE = 30.0
 """Seconds at most between looks while there is no periodic job; the first one is announced by a notification."""
 
 AGAIN = 10.0
-"""Seconds until a schedule whose tick could not be enqueued is tried again: a guess; somebody has to repair it."""
+"""Seconds until a schedule is tried again after its tick could not be enqueued: a guess; somebody has to repair it."""
 
 KEPT = 7 * 86_400.0
 """Seconds that the rows of ticks are kept, to look at: the default of the archive, which has their jobs."""
