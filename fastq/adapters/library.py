@@ -6,7 +6,7 @@ threads and event loops.
 Invariant: a class is recognised by its name and by the package that it comes from, or one of its bases, so that none of these
 libraries is imported here.
 
-It deliberately knows no library by name; libraries.py has the list.
+It deliberately names libraries in the text of its errors alone; libraries.py has the list.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Recognised:
     package: str
     """The package of these classes."""
     classes: frozenset[str]
-    """Their names: of connections, and of the sessions that have one."""
+    """The names of connections, and of the sessions that have one."""
 
     def has(self, cls: type) -> bool:
         """Tell whether a class is one of these; its bases are not asked."""
