@@ -5,7 +5,7 @@ STAMP  := .venv/.built
 # The tests start some thousand processes: where nothing may be kept, each would compile all modules anew (a third of its start).
 export PYTHONDONTWRITEBYTECODE =
 # Folders in which no test starts a Postgres of its own, by the command line; those that share one are marked `server`.
-UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/test_house.py tests/test_leases_doc.py tests/test_public_api.py
+UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/test_house.py tests/test_leases_doc.py tests/test_prose.py tests/test_public_api.py
 .DEFAULT_GOAL := help
 .PHONY: help build twins run unit test older slow simulation lint types check beyond ci bench chaos failover asan fuzz clean
 

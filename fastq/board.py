@@ -106,7 +106,7 @@ class Board:
         return made
 
     def take_room(self) -> None:
-        """Write the whole file, while a disk that is full can be told of: a page that finds no room later is a SIGBUS."""
+        """Write the whole file, so that a full disk is an error now: a page that finds no room later is a SIGBUS."""
         size = self.words.nbytes
         written = 0
         while written < size:
@@ -225,7 +225,7 @@ class LaneBoard:
         return list({*map(abs, self._held()), *executing}), executing
 
     def ended(self, *, told: bool) -> set[int]:
-        """Return ids that have ended, and may have been written: all that the process told of, or else those of slots at rest."""
+        """Return ids that have ended, and may have been written: all that the process noted, or else those of slots at rest."""
         if told:
             return {-word for word in self._held() if word < 0}
         return {last for last, word in zip(self.rested, self.slots, strict=True) if last and not word}

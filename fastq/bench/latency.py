@@ -4,7 +4,7 @@ Run in the program that measures: one job at a time, in a transaction of its own
 when the commit is sent and when it has returned here, and when `work` begins there; it is the same clock for all processes of a
 machine. A latency counts from the commit's return: notification, supervisor, pipe, claim, decode, thread. On a busy machine
 that can be below 0, since work may have begun before we are scheduled again to hear of the commit; so the time that the
-commits took themselves is told beside it.
+commits took themselves is shown beside it.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def fresh_schema(config: Config) -> Iterator[Connection]:
     try:
         if not connection.ask(_LOCK)[0][0]:
             raise FastqError("another fastq bench measures in this database; wait for its end, or give --database another one")
-        connection.execute("set client_min_messages = warning")  # a drop tells of every table that goes with it
+        connection.execute("set client_min_messages = warning")  # a drop has a notice for every table that goes with it
         connection.execute(_DROP)
         migrate(config.database_url, SCHEMA)
         try:

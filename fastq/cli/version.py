@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the versions; a database that is not there is told and no failure."""
+    """Print the versions; a missing database is shown as such, and is no failure."""
     config = settings.load(options)
     versions: dict[str, object] = {
         "fastq": program_version(),

@@ -6,7 +6,7 @@ know it holds it up no more than one that does.
 
 Invariant: a definition that is in the database as it is in the code is not touched, however often programs start; so neither its
 pause nor its pending tick depends on deployments. Programs that differ each write their own when they start: the last one holds,
-and the leader tells of the difference (`periodic.differs`). It deliberately removes nothing.
+and the leader reports the difference (`periodic.differs`). It deliberately removes nothing.
 """
 
 from __future__ import annotations

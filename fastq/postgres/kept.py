@@ -1,7 +1,7 @@
 """A session that its owner keeps: opened when it is first needed, dropped after an error, opened again by the next use.
 
 One thread owns it and runs statements on it; the main thread of its process reads `connection`, and cuts an overdue statement.
-Two stages: `Kept` opens and drops, for an owner that tells of its failures in its own way; `Rebuilt` tells of them and has the
+Two stages: `Kept` opens and drops, for an owner that reports its failures in its own way; `Rebuilt` reports them and has the
 pauses, for a thread that tries the same thing for as long as the database is away.
 
 Invariant: a session on which a statement has failed is not used again, since nobody knows which answer would come.
@@ -63,7 +63,7 @@ class Rebuilt(Kept[P]):
         self._seldom = Seldom()
 
     def failed(self, text: str, *, quiet: bool = False) -> float:
-        """Drop the session after an error, tell of it once in a while, and return the seconds until the next attempt."""
+        """Drop the session after an error, report it once in a while, and return the seconds until the next attempt."""
         if not quiet and self._seldom.lets(text):
             emit(f"{self._role}.waits", level=logging.WARNING, error=text)
         self.drop()

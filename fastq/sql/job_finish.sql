@@ -1,6 +1,7 @@
--- what: ends jobs with something to tell: an output, a last error, a reason of cancellation. Answers with the number of rows that were still ours.
---       Of a job's errors those stay that job_retry tells of.
--- called by: work/complete/writes. Arrays of one length: $1 ids, $2 claims, $3 states (as text: its type has the same oid everywhere), $4 errors (json text or null), $5 outputs (json text or null).
+-- what: ends jobs with something to keep: an output, a last error, a reason of cancellation. Answers with the number of rows that
+--       were still ours. Errors of a job are shortened as in job_retry.
+-- called by: work/complete/writes. Arrays of one length: $1 ids, $2 claims, $3 states (as text: its type has the same oid
+--            everywhere), $4 errors (json text or null), $5 outputs (json text or null).
 -- index: job_pkey.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
 with given as (

@@ -1,6 +1,6 @@
--- what: the jobs of a queue ($1) that wait for a worker of one of the kinds $2, best priority first, then in the order of their ids: $3 at most, of
---       those with large args as many as $4 bytes hold, told and counted as in job_claim ($6), without those in $5. Each with its kind,
---       and whether there may be more.
+-- what: the jobs of a queue ($1) that wait for a worker of one of the kinds $2, best priority first, then in the order of their
+--       ids: $3 at most, of those with large args as many as $4 bytes hold, counted as in job_claim ($6), without those in $5.
+--       Each with its kind, and whether there may be more.
 -- called by: work/claim/waiting: before they are claimed.
 -- index: job_waiting, skipped from reason to reason, then a range of each.
 -- locks: none; job_claim_waiting looks again.

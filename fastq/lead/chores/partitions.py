@@ -61,7 +61,7 @@ class Partitions:
         self._pages = ChoreSize(self.name, partitions.BLOCKS)
         self._page = 0  # of job_archive_rest, to go on from
         self._singly = 0  # page before which they come back one by one, since together they were refused
-        self._refused = 0  # rows of earlier pages that stay, while not all are told
+        self._refused = 0  # rows of earlier pages that stay, until they have all been reported
         self._hopeful = True  # of the last page that came back row by row, at least one was taken
         self._anew_at = 0.0  # monotonic time from which the pages are gone through again
         self._days_at = 0.0  # monotonic time from which days are dropped and made again

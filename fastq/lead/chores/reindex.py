@@ -99,7 +99,7 @@ class Reindex:
     def __init__(self) -> None:
         self._tried: dict[str, float] = {}  # name -> monotonic time of the last try of this term
         self._cut_off = False
-        self._left: set[str] = set()  # leftovers that were there at the last look, where they are told of
+        self._left: set[str] = set()  # leftovers that were there at the last look, if they are only reported
         self._told: set[str] = set()
 
     def start(self, site: Site) -> None:
@@ -125,7 +125,7 @@ class Reindex:
         return pause
 
     def _tell_of_leftovers(self, site: Site) -> float:
-        """Tell once of each that was there at the last look too."""
+        """Report each once that was there at the last look too."""
         left = {index.name for index in indexes(site) if is_leftover(index)}
         for name in sorted(left & self._left - self._told):
             emit("index.leftover", level=logging.WARNING, index=name, remedy=_drop(site, name))

@@ -20,7 +20,7 @@ INTERVAL = 30.0
 """Seconds between looks. Twice FASTQ_PROCESS_TTL: a queue that is seen twice is not just between two processes."""
 
 TOLD_EVERY = 600.0
-"""Seconds until the same is told again while it lasts: a guess at how often a person wants to read it."""
+"""Seconds until the same is reported again while it lasts: a guess at how often a person wants to read it."""
 
 COUNT = 1_000
 """Jobs at which counting stops: how many more there are makes no difference for the operator."""
@@ -35,7 +35,7 @@ class Unworked:
     name = "unworked"
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], float] = {}  # by queue and kind ("": all): monotonic time from which on to tell of it
+        self._seen: dict[tuple[str, str], float] = {}  # by queue and kind ("": all): monotonic time from which on to report it
 
     def start(self, site: Site) -> None:
         """Need nothing."""

@@ -53,7 +53,7 @@ SLOW_TRIES = 2
 
 
 class ChoreSize(Size):
-    """The size of a chore's batches, which tells of its changes by events."""
+    """The size of a chore's batches, with an event for each change."""
 
     def __init__(self, chore: str, largest: int, smallest: int = 1) -> None:
         super().__init__(largest, smallest, successes=GROW_AFTER)

@@ -162,7 +162,7 @@ class Forgotten:
         self._begin(0.0)
 
     def reach(self, queue: int, seqs: Mapping[int, int]) -> None:
-        """Note the highest seqs, by priority, of jobs of a queue that were claimed where the frontier does not tell of them."""
+        """Note the highest seqs, by priority, of jobs of a queue that were claimed without moving the frontier."""
         reached = self._reached[queue]
         for priority, seq in seqs.items():
             reached[priority - 1] = max(reached[priority - 1], seq)

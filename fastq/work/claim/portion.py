@@ -66,7 +66,7 @@ class Portion:
 
     def failed(self, tried: int, queue: str, error: BaseException) -> None:
         """Take half as many next time."""
-        if self.whole and (sqlstate.row_refused(error) or sqlstate.too_slow(error)):  # a lost connection is told of elsewhere
+        if self.whole and (sqlstate.row_refused(error) or sqlstate.too_slow(error)):  # a lost connection has an event elsewhere
             emit("claim.shrunk", level=logging.WARNING, queue=queue, tried=tried, error=db.first_line(error))
         self._size.shrink(tried)
 

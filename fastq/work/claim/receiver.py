@@ -75,7 +75,7 @@ class Receiver:
             for lane, mine in feed.by_lane(taken.jobs) if taken.jobs else ():
                 lane.board.claimed(claimed.ids if len(mine) == len(claimed) else _ids(mine))
         if claimed.claim:
-            # The rings tell of these jobs. They will run: should the turn's next statement fail, they are not to be handed back.
+            # The rings hold these jobs now. They will run: should the turn's next statement fail, they are not to be handed back.
             self._under_way.answered()
         return taken
 

@@ -9,12 +9,13 @@ statements is in writes.py; this module decides how to go on when one of them fa
 - An object that is no outcome, or one that cannot be encoded, fails its job in the same way: it must neither end the process nor
   have the job run again for ever.
 - A lost connection is rebuilt and its part sent again, which is safe: rows that were committed before the answer was lost are no
-  longer ours, and the statement leaves them alone. Parts that are written are not sent again: they would be told as lost.
+  longer ours, and the statement leaves them alone. Parts that are written are not sent again: their jobs would be reported as
+  lost.
 - A part over which the connection is lost twice is halved: it may be too much for the server, or too slow on its way.
 - Rows that somebody has locked (a transaction that cancels a running job and is not ended) are set aside once they have held up a
   part; the completer tries them again.
 
-Only rows that still carry the claim of the execution change; a row that does not is told as lost ownership. It deliberately never
+Only rows that still carry the claim of the execution change; any other row is reported as lost ownership. It deliberately never
 looks at args, nor at a worker beyond its `archive`, and never asks for the type of an outcome.
 """
 
@@ -83,7 +84,7 @@ class Writer:
         self._held_up = bool(self.aside)
 
     def leave_unwritten(self, count: int, why: str) -> None:
-        """Count outcomes that are given up, and tell of them."""
+        """Count outcomes that are given up, and report them."""
         self.unwritten += count
         emit("completions.unwritten", level=logging.ERROR, count=count, error=why)
 
@@ -115,7 +116,7 @@ class Writer:
                 self._size.succeeded(self._size.now)  # a small part as well as a large one: the server may be faster again
 
     def _send(self, part: Part) -> None:
-        """Run the statement of a part; tell of rows that were no longer ours, and of jobs that have ended without success."""
+        """Run the statement of a part; report rows that were no longer ours, and jobs that have ended without success."""
         if not part.jobs:
             return
         name, parameters = part.write.statement, _parameters(part)

@@ -8,8 +8,9 @@
     asked    each transaction that may have taken a number up to the mark has an xid below the one that was noted then
     moved    they have ended, a look in the database has found nothing available between low and mark, and low is the mark
 
-Whether those transactions have ended is told by the snapshots' xids. Where an old transaction lives on, the lock on job tells
-that it would hold if it had written jobs, so a forgotten transaction that never touched job holds nothing back (docs/adr/0008).
+The snapshots' xids show whether those transactions have ended. If an old transaction lives on, pg_locks shows whether it holds
+the lock on job, which it must if it has written jobs: so a forgotten transaction that never touched job holds nothing back
+(docs/adr/0008).
 The look counts locked rows, too: the claim that has a row locked may fail. Where it finds a row, `low` moves to just below that
 row.
 

@@ -5,7 +5,7 @@ fewer bytes than `counted_from`, come to no more than that half. The other half 
 (sql/job_claim.sql) and this adds up, job by job: from the claim until the outcome is written, wherever the job is meanwhile. So a
 job of small args costs nothing here, but one comparison a claim and one a batch of completions.
 
-Bytes are those of the JSON text. How much memory that takes once it is decoded is told in docs/what-a-worker-holds.md.
+Bytes are those of the JSON text. docs/what-a-worker-holds.md says how much memory they take once decoded.
 Each claim may go beyond its bytes by the one job that reaches them; without that, nothing larger would ever be claimed.
 
 Written by two threads: the producer adds, the completer subtracts. It deliberately knows nothing of queues.

@@ -29,7 +29,7 @@ class Slot(Protocol):
     """Where one job is executed."""
 
     def held(self) -> Job[Any] | None:
-        """Return the job that is there, and is told of from there."""
+        """Return the job that is there, unless the watchdog has reported its end already."""
         ...
 
 

@@ -29,7 +29,7 @@ class Lines(io.TextIOWrapper):
         stream.flush()
         self._first = stream  # kept, since letting go of it would close the descriptor that both write to
         super().__init__(stream.buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=True)
-        self._seldom = Seldom()  # several threads may use it here: at worst the same is told twice
+        self._seldom = Seldom()  # several threads may use it here: at worst there are two equal events
         self._begun: dict[int, str] = {}  # by thread, which alone touches its own; but for `finish`
 
     def write(self, text: str, /) -> int:
