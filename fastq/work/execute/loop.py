@@ -33,7 +33,7 @@ from fastq.work.shared import forks
 from fastq.work.shared.lane import Lane, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from fastq.board import LaneBoard
     from fastq.jobs.job import Job, JobInterrupt
@@ -90,16 +90,21 @@ class Loop(Mode):
 
     def __init__(self, outbox: Outbox, number: int) -> None:
         super().__init__(outbox, number)
-        self.slots: list[LoopSlot] = []
+        self._slots: list[LoopSlot] = []
         self._finished = False  # written by the main thread
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="fastq loop", daemon=True)
+
+    @property
+    def slots(self) -> Sequence[LoopSlot]:
+        """Return the slots of all lanes."""
+        return self._slots
 
     def lane(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> LoopLane:
         """Make a lane for a queue, and its slots. The main thread's, as the next four."""
         lane = LoopLane(self, board, concurrency, call_producer)
         lane.free = [LoopSlot(self, lane, number) for number in range(concurrency)]
-        self.slots += lane.free
+        self._slots += lane.free
         return lane
 
     def start(self) -> None:
@@ -121,7 +126,7 @@ class Loop(Mode):
     def working(self) -> bool:
         """Tell whether a slot may still put something into the outbox."""
         return not self.given_up and any(
-            slot.task is not None and not slot.task.done() and slot.teller is not Teller.WATCHDOG for slot in self.slots
+            slot.task is not None and not slot.task.done() and slot.teller is not Teller.WATCHDOG for slot in self._slots
         )
 
     def ask(self) -> None:

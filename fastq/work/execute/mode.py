@@ -118,14 +118,17 @@ class Mode(Service, ABC):
     blocked: ClassVar[str] = "another job blocked its thread"
     """Why a job of this mode is told to end when the mode is given up."""
 
-    slots: Sequence[Slot]  # of all lanes
-
     def __init__(self, outbox: Outbox, number: int) -> None:
         self.number = number  # among all modes: so its lanes stand on the board
         self.answered = True  # written by the watchdog when it asks, and by the mode when it comes to that
         self.given_up = False  # written by the watchdog: the mode did not answer in time
         self.asked_at: float | None = None  # monotonic time of the question that the watchdog waits for; the watchdog's own
         self._outbox = outbox
+
+    @property
+    @abstractmethod
+    def slots(self) -> Sequence[Slot]:
+        """Return the slots of all lanes."""
 
     @abstractmethod
     def lane(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> Lane:

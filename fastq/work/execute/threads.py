@@ -27,7 +27,7 @@ from fastq.work.shared.interrupt import LOOK, Interrupt, saying
 from fastq.work.shared.lane import Lane, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from fastq.board import LaneBoard
     from fastq.jobs.job import Job
@@ -112,6 +112,7 @@ class Executor(Slot):
         interrupt, dispatcher = self._interrupt, self.lane.dispatcher
         job: Any = None
         batch: object = None
+        work: Any = None
         while True:
             value: object = None
             error: BaseException | None = None  # a traceback keeps the frames of `work` and all they hold alive
@@ -176,19 +177,24 @@ class Threads(Mode):
 
     def __init__(self, outbox: Outbox, number: int) -> None:
         super().__init__(outbox, number)
-        self.slots: list[Executor] = []
+        self._executors: list[Executor] = []
         self._lanes: list[ThreadLane] = []
+
+    @property
+    def slots(self) -> Sequence[Executor]:
+        """Return the executors of all lanes."""
+        return self._executors
 
     def lane(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> ThreadLane:
         """Make a lane for a queue, and its executors."""
         lane = ThreadLane(board, concurrency, call_producer)
         self._lanes.append(lane)
-        self.slots += [Executor(lane, number, self._outbox) for number in range(concurrency)]
+        self._executors += [Executor(lane, number, self._outbox) for number in range(concurrency)]
         return lane
 
     def start(self) -> None:
         """Start the threads."""
-        for executor in self.slots:
+        for executor in self._executors:
             executor.thread.start()
 
     def stop(self) -> float:
@@ -200,9 +206,9 @@ class Threads(Mode):
     @property
     def ended(self) -> bool:
         """Tell whether no executor runs."""
-        return not any(executor.thread.is_alive() for executor in self.slots)
+        return not any(executor.thread.is_alive() for executor in self._executors)
 
     @property
     def working(self) -> bool:
         """Tell whether an executor may still put something into the outbox."""
-        return any(executor.thread.is_alive() and executor.teller is not Teller.WATCHDOG for executor in self.slots)
+        return any(executor.thread.is_alive() and executor.teller is not Teller.WATCHDOG for executor in self._executors)
