@@ -46,8 +46,6 @@ ROOM_MODULES = 12
 TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("jobs/registry", "leases/singleton"): "a registry's decorator says what the functions are given that it takes",
     ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",
-    ("work/shared/feed", "work/claim/portion"): "the same",
-    ("work/shared/feed", "work/cursor/cursor"): "the same",
     ("work/shared/held", "work/complete/completer"): "the same",
 }
 

@@ -40,11 +40,9 @@ from fastq.leases.lease import identity, number_of
 from fastq.postgres import db
 from fastq.postgres.kept import cut_overdue
 from fastq.service import Service
-from fastq.work.claim.portion import Portion
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
 from fastq.work.complete.hand_back import hand_back
-from fastq.work.cursor.cursor import Cursor
 from fastq.work.execute.modes import MODES, modes_for
 from fastq.work.execute.watchdog import Watchdog
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down
@@ -177,7 +175,7 @@ class Process:
         config, boards = self.config, self.board.lanes(self.seat.desk, number)
         slots = config.concurrency[queue]
         lanes = [mode.lane(boards[mode.number], slots, self._wake_producer) for mode in self.modes]
-        return Feed(number, Cursor(self.board, number, queue, config.poll_interval), Portion(config), lanes)
+        return Feed(number, queue, lanes)
 
     def run(self) -> int:
         """Start the threads, watch until told to end, end; return the exit code."""

@@ -10,10 +10,8 @@ from fastq import Args, Job, Registry, Worker, board
 from fastq.board import Board
 from fastq.config import Config
 from fastq.postgres import db
-from fastq.work.claim.portion import Portion
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
-from fastq.work.cursor.cursor import Cursor
 from fastq.work.execute.threads import Threads
 from fastq.work.process import ring_size
 from fastq.work.shared.away import Away
@@ -79,7 +77,7 @@ def working(url, claim_url, *, slots=SLOTS, **settings):
     completer = Completer(config, outbox, lambda: db.connect(url, role="completer"), lambda count: None)
     threads = Threads(outbox, 0)
     lane = threads.lane(shared.lane(0, 0, 0), slots, lambda: producer.wake())  # noqa: PLW0108 - it is made below
-    feed = Feed(0, Cursor(shared, 0, "default", config.poll_interval), Portion(config), [lane])
+    feed = Feed(0, "default", [lane])
     around = Surroundings(config, seat, shared, shared.desk(0), [feed], outbox, completer, [threads])
 
     def connect():

@@ -126,7 +126,7 @@ def test_the_mark_stands_where_so_many_jobs_are_left(lane, count, low, at):
 def test_jobs_that_are_taken_out_before_they_start_leave_their_places_to_others(lane):
     loop = ThreadLane(lane.board, EXECUTORS, lambda: None)
     loop.mode = "loop"
-    feed = Feed(0, None, None, [lane, loop])
+    feed = Feed(0, "default", [lane, loop])
     job, task = (SimpleNamespace(batch=SimpleNamespace(worker=SimpleNamespace(mode=mode))) for mode in ("threads", "loop"))
     feed.put([job, task, job], 0)
     assert feed.free() == 0

@@ -203,7 +203,7 @@ class Forgotten:
         own = time.monotonic() - began
         number, pid, *places = map(_NUMBER.pack, (*self._me, *self._after, *reached, self._window.now))
         try:
-            _, row = connection.run_blobs("job_of_process", [number, pid, self._host, self._queue.cursor.name.encode(), *places])
+            _, row = connection.run_blobs("job_of_process", [number, pid, self._host, self._queue.name.encode(), *places])
         except db.Error as error:
             if not sqlstate.too_slow(error):
                 raise
@@ -258,12 +258,12 @@ class Forgotten:
             pauses, _ = self._tried.get((id_, claim), (Pauses(FIRST_AGAIN, LAST_AGAIN), 0.0))
             self._tried[id_, claim] = (pauses, now + pauses.next())
         if rows:
-            emit("jobs.forgotten", level=logging.WARNING, queue=self._queue.cursor.name, count=len(rows))
+            emit("jobs.forgotten", level=logging.WARNING, queue=self._queue.name, count=len(rows))
         return [self._failed(row) for row in rows]
 
     def _failed(self, row: tuple[Any, ...]) -> Job[Any]:
         id_, claim, attempt, max_attempts, kind, cancel_requested = row
-        job: Job[Any] = Job(id_, attempt, None, 0, Batch(kind, self._queue.cursor.name, claim, (max_attempts,)))
+        job: Job[Any] = Job(id_, attempt, None, 0, Batch(kind, self._queue.name, claim, (max_attempts,)))
         # The statement that gives jobs back ends those with a cancellation asked for, be it the last attempt or not.
         job.outcome = Failed(error_json(TOLD), 0.0) if cancel_requested else failed(job, TOLD)
         return job

@@ -31,10 +31,9 @@ from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.service import Threaded
 from fastq.work.claim.forgotten import Forgotten
 from fastq.work.claim.receiver import Receiver, Taken
-from fastq.work.claim.resting import Resting
+from fastq.work.claim.source import Source
 from fastq.work.claim.unanswered import Unanswered
 from fastq.work.claim.under_way import UnderWay
-from fastq.work.claim.waiting import Waiting
 from fastq.work.cursor.looks import Claim
 from fastq.work.cursor.sending import send, send_part
 from fastq.work.shared.budget import Budget
@@ -104,17 +103,14 @@ class Producer(Threaded):
         os.set_blocking(self._wake_read, False)
         self._poller = select.poll()
         self._poller.register(self._wake_read, select.POLLIN)
-        self._feeds = around.feeds
-        words = around.board.cursor
-        self._waiting = [Waiting(words(feed.number), feed.cursor.name, workers, self._config) for feed in around.feeds]
-        self._resting = [Resting(words(feed.number), feed.cursor.name, workers) for feed in around.feeds]
+        self._sources = [Source(feed, around.board, workers, self._config) for feed in around.feeds]
         self.session = Kept(connect)
         self._under_way = UnderWay(around.desk, around.seat.number)
-        self._unanswered = Unanswered(self._under_way, around.config, [feed.cursor.name for feed in around.feeds])
+        self._unanswered = Unanswered(self._under_way, around.config, [feed.name for feed in around.feeds])
         self._away = around.away
         self._forgotten = Forgotten(around)
         self._budget = around.completer.budget = Budget(around.config.prefetch_bytes, around.board.ring)
-        self._receiver = Receiver(around, workers, self._resting, self._under_way, self._budget)
+        self._receiver = Receiver(around, workers, self._under_way, self._budget)
         self._pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
 
     def stop(self) -> float:
@@ -157,8 +153,8 @@ class Producer(Threaded):
             if found:
                 self._receiver.hold(*found)
             again = False
-            for feed in self._feeds:
-                again |= self._feed(feed)
+            for source in self._sources:
+                again |= self._feed(source)
         except (db.Error, DatabaseUnavailable) as error:
             return self._lost(error)
         finally:
@@ -166,7 +162,7 @@ class Producer(Threaded):
         self._pauses.reset()
         if again:
             return 0.0
-        return self._forgotten.wait(self._unanswered.wait(min(map(self._rest, self._feeds))))
+        return self._forgotten.wait(self._unanswered.wait(min(map(self._rest, self._sources))))
 
     def _connected(self) -> Connection:
         """Return the connection. On a new one the claims without an answer are handed back before anything is claimed."""
@@ -176,42 +172,35 @@ class Producer(Threaded):
             self._unanswered.settle(connection)
             self._forgotten.soon()
             if connection.prepares:
-                self._feeds[0].cursor.claims.prepare(connection)
+                self._sources[0].cursor.claims.prepare(connection)
         return self.session.open()
 
-    def _rest(self, feed: Feed) -> float:
+    def _rest(self, source: Source) -> float:
         """Return the seconds that a queue can be left alone while nobody calls."""
-        if not feed.free() or self._is_full():
+        if not source.feed.free() or self._is_full():
             return self._config.poll_interval  # the executors call, or the completer does
-        wait = min(feed.cursor.wait(), self._waiting[feed.number].wait())
-        return max(wait, 0.001)
+        return max(source.wait(), 0.001)
 
-    def _feed(self, feed: Feed) -> bool:
+    def _feed(self, source: Source) -> bool:
         """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
-        prefetch = feed.prefetch(self._config)
-        wanted = self._wanted(feed, prefetch)
+        prefetch = source.demand.prefetch()
+        wanted = self._wanted(source, prefetch)
         if not wanted:
-            feed.hunger()  # tell us when you run dry ...
+            source.feed.hunger()  # tell us when you run dry ...
             if self._is_full():
                 self._around.completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
-            return self._wanted(feed, prefetch) > 0  # ... unless that has just happened
-        if not feed.cursor.due() and not self._waiting[feed.number].due():
+            return self._wanted(source, prefetch) > 0  # ... unless that has just happened
+        if not source.due():
             return False
         try:
-            return self._claim(feed, wanted, prefetch // 2)
+            return self._claim(source, wanted, prefetch // 2)
         except db.Error as error:
-            self._claim_failed(feed, error)
+            self._claim_failed(source, error)
             return True
 
-    def _wanted(self, feed: Feed, prefetch: int) -> int:
+    def _wanted(self, source: Source, prefetch: int) -> int:
         """Return how many jobs to claim now, 0 for none."""
-        waiting, free = feed.waiting(), feed.free()
-        if self._is_full() or (waiting > prefetch // 2 and waiting >= free):
-            return 0
-        wanted = min(free + prefetch - waiting, self._config.batch)
-        # Every id that may still be unwritten must fit the ring, with any mix of queues.
-        wanted = min(wanted, self._ring_room())
-        return max(0, feed.portion.limit(wanted))
+        return 0 if self._is_full() else source.demand.wanted(prefetch, self._ring_room())
 
     def _is_full(self) -> bool:
         """Tell whether nothing can be claimed before some outcomes are written."""
@@ -221,60 +210,60 @@ class Producer(Threaded):
         """Count the ids that can be claimed before the ring may lose one that is not written yet."""
         return self._around.board.ring - (self._receiver.claimed - self._around.completer.completed)
 
-    def _claim(self, feed: Feed, wanted: int, low: int) -> bool:
+    def _claim(self, source: Source, wanted: int, low: int) -> bool:
         """Claim in our turn, and hand out after it: a job that keeps the interpreter must not keep others from their turn."""
-        cursor, connection = feed.cursor, self.session.open()
+        cursor, connection = source.cursor, self.session.open()
         taken: list[Taken] = []
         part = last = None
         turn = cursor.take_turn()
         try:
-            if self._waiting[feed.number].due():
-                found = self._waiting[feed.number].claim(connection, lambda: self._named(feed), wanted, self._budget)
-                self._forgotten.reach(feed.number, found.last_seqs())
-                taken.append(self._receiver.take(feed, found))
+            if source.waiting.due():
+                found = source.waiting.claim(connection, lambda: self._named(source), wanted, self._budget)
+                self._forgotten.reach(source.feed.number, found.last_seqs())
+                taken.append(self._receiver.take(source, found))
                 wanted -= len(found)
-            for kind, job in self._resting[feed.number].look(connection):
+            for kind, job in source.resting.look(connection):
                 self._receiver.oddities.unknown(kind, cursor.name, job)
             if not wanted or not cursor.due():  # another process of this host has just looked
                 return bool(taken and any(taken[0]))
-            cursor.claims.bound = feed.portion.bound(self._budget)
-            part = cursor.take_part(wanted) if turn and feed.portion.whole else None
+            cursor.claims.bound = source.portion.bound(self._budget)
+            part = cursor.take_part(wanted) if turn and source.portion.whole else None
             if part is None:
-                last = self._look(feed, connection, wanted, taken)
+                last = self._look(source, connection, wanted, taken)
         finally:
             if turn:
                 cursor.end_turn()
             for each in taken:  # also where a later statement has failed: these are ours
-                self._receiver.hand_out(feed, each, low)
+                self._receiver.hand_out(source.feed, each, low)
         if part is not None:
-            last = send_part(cursor, connection, self._named(feed), part)
+            last = send_part(cursor, connection, self._named(source), part)
         if last is not None:
-            taken.append(self._receiver.take(feed, last))
-            self._receiver.hand_out(feed, taken[-1], low)
+            taken.append(self._receiver.take(source, last))
+            self._receiver.hand_out(source.feed, taken[-1], low)
         return part is not None or any(map(any, taken))
 
-    def _look(self, feed: Feed, connection: Connection, wanted: int, taken: list[Taken]) -> Claimed | None:
+    def _look(self, source: Source, connection: Connection, wanted: int, taken: list[Taken]) -> Claimed | None:
         """Send the statements of a look; return the jobs of its last claim: they are decoded after the turn."""
-        cursor, look, last = feed.cursor, feed.cursor.look(wanted), None
+        cursor, look, last = source.cursor, source.cursor.look(wanted), None
         while (step := look.next_step()) is not None:
             if last is not None and (isinstance(step, Claim) or not step.brief):
-                taken.append(self._receiver.take(feed, last))
-                cursor.claims.bound, last = feed.portion.bound(self._budget), None
-            answer = send(cursor, connection, step, lambda: self._named(feed))
+                taken.append(self._receiver.take(source, last))
+                cursor.claims.bound, last = source.portion.bound(self._budget), None
+            answer = send(cursor, connection, step, lambda: self._named(source))
             look.learn(step, answer)
             last = answer if isinstance(step, Claim) else last
         return last
 
-    def _named(self, feed: Feed) -> int:
+    def _named(self, source: Source) -> int:
         """Name the claim that is about to be sent."""
-        return self._under_way.send(feed.number, feed.cursor.lowest())
+        return self._under_way.send(source.feed.number, source.cursor.lowest())
 
-    def _claim_failed(self, feed: Feed, error: db.Error) -> None:
+    def _claim_failed(self, source: Source, error: db.Error) -> None:
         """Claim less next time, and at last pass by the single job that cannot be claimed; raise errors that no job causes."""
-        cursor, connection = feed.cursor, self.session.open()
+        cursor, connection = source.cursor, self.session.open()
         tried, cursor.claims.tried = cursor.claims.tried, None
         if tried is not None:
-            feed.portion.failed(tried.limit, cursor.name, error)
+            source.portion.failed(tried.limit, cursor.name, error)
         if tried is None or not sqlstate.row_refused(error):
             raise error
         self._under_way.answered()
@@ -282,15 +271,15 @@ class Producer(Threaded):
         first = cursor.claims.first(connection, tried) if tried.limit == 1 else None
         if first is not None:
             job, kind, priority, seq = first
-            if feed.portion.set_aside(job, kind, error):
+            if source.portion.set_aside(job, kind, error):
                 cursor.pass_by(tried, priority, seq)
 
     def _lost(self, error: BaseException) -> float:
         pause = self._pauses.next()
         emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=pause)
         if self.session.drop():  # else it is an attempt at a new one that has failed, and all has been said
-            for feed in self._feeds:
-                feed.cursor.distrust()
+            for source in self._sources:
+                source.cursor.distrust()
         until = time.monotonic() + pause
         while not self.stopping and (left := until - time.monotonic()) > 0:
             self._sleep(left)  # a call gets a look at all queues after the pause; only the end of the process cuts it short

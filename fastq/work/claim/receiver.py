@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fastq.jobs.job import Job
     from fastq.jobs.worker import Worker
-    from fastq.work.claim.resting import Resting
+    from fastq.work.claim.source import Source
     from fastq.work.claim.under_way import UnderWay
     from fastq.work.codec.claimed import Claimed
     from fastq.work.shared.budget import Budget
@@ -49,7 +49,6 @@ class Receiver:
         self,
         around: Surroundings,
         workers: Mapping[str, Worker[Any]],
-        resting: list[Resting],
         under_way: UnderWay,
         budget: Budget,
     ) -> None:
@@ -57,19 +56,18 @@ class Receiver:
         self.oddities = Oddities()
         self._outbox = around.outbox
         self._workers = workers
-        self._resting = resting  # by queue
         self._under_way = under_way
         self._budget = budget
 
-    def take(self, feed: Feed, claimed: Claimed) -> Taken:
+    def take(self, source: Source, claimed: Claimed) -> Taken:
         """Decode the jobs of a claim and note their ids on the board, by mode."""
-        taken = Taken([], [])
+        taken, feed = Taken([], []), source.feed
         if len(claimed):
             feed.claimed += len(claimed)
             self.claimed += len(claimed)
-            feed.portion.brought(len(claimed), len(claimed.args))
+            source.portion.brought(len(claimed), len(claimed.args))
             self._budget.took(claimed)
-            taken = self._decode(feed, claimed)
+            taken = self._decode(source, claimed)
             if taken.refused:
                 feed.lanes[0].board.claimed(_ids(taken.refused))
             for lane, mine in feed.by_lane(taken.jobs) if taken.jobs else ():
@@ -93,7 +91,7 @@ class Receiver:
             self._outbox.jobs.extend(taken.refused)
             self._outbox.wake()
 
-    def _decode(self, feed: Feed, claimed: Claimed) -> Taken:
+    def _decode(self, source: Source, claimed: Claimed) -> Taken:
         """Make jobs of a claim, and completions of those that cannot run here: args that do not decode, unknown kinds."""
         jobs, bad, unknown = decode(claimed, self._workers)
         claimed.forget_args()
@@ -102,7 +100,7 @@ class Receiver:
             error.position = None  # its row in our claim means nothing to a reader: the job's id says which it is
             job.outcome = result = failed(job, f"ArgsError: {error}")
             emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, **attempt_of(job, result), error=error)
-        self._resting[feed.number].met |= bool(unknown)
+        source.resting.met |= bool(unknown)
         for job in unknown:
             self.oddities.unknown(job.kind, job.queue, job.id)
             job.outcome = WAITS

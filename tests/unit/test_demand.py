@@ -7,10 +7,11 @@ import pytest
 
 from fastq.board import Board
 from fastq.config import Config
+from fastq.work.claim.demand import CLAIMS, GROWTH, PACE_KEPT, PACE_WINDOW, Demand
 from fastq.work.claim.portion import Portion
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.execute.threads import ThreadLane
-from fastq.work.shared.feed import CLAIMS, GROWTH, PACE_KEPT, PACE_WINDOW, Feed
+from fastq.work.shared.feed import Feed
 
 EXECUTORS = 4
 
@@ -21,15 +22,22 @@ def config():
 
 
 @pytest.fixture
-def feed(config):
+def feed():
     """Give a feed whose executors are the test: it takes jobs out of the inbox, and says who rests."""
     shared = Board.make([EXECUTORS], 1, 8)
     lane = ThreadLane(shared.lane(0, 0, 0), EXECUTORS, lambda: None)
-    made = Feed(0, Cursor(shared, 0, "default", 1.0), Portion(config), [lane])
+    made = Feed(0, "default", [lane])
     lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(EXECUTORS))
+    made.cursor = Cursor(shared, 0, "default", 1.0)
+    made.cursor.words.backlog = 1
+    return made
+
+
+@pytest.fixture
+def demand(feed, config):
+    """Give the demand of that feed."""
+    made = Demand(feed, feed.cursor, Portion(config), config)
     made._measured_at = time.monotonic() + 3600.0  # the rounds' own pace is not looked at, but by who sets it back
-    shared.cursor(0).backlog = 1
-    made.words = shared.cursor(0)
     return made
 
 
@@ -45,66 +53,66 @@ def end_all(feed):
     lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(lane.busy()))
 
 
-def test_nothing_is_held_ready_before_anything_has_ended(feed, config):
-    assert feed.prefetch(config) == 0
+def test_nothing_is_held_ready_before_anything_has_ended(feed, demand, config):
+    assert demand.prefetch() == 0
     hand_out(feed, EXECUTORS)
-    assert feed.prefetch(config) == 0
+    assert demand.prefetch() == 0
 
 
-def test_what_runs_out_at_once_lets_so_many_times_as_much_be_held_ready(feed, config):
+def test_what_runs_out_at_once_lets_so_many_times_as_much_be_held_ready(feed, demand, config):
     ready = []
     for _ in range(5):
         hand_out(feed, EXECUTORS + (ready[-1] if ready else 0))
         end_all(feed)
-        ready.append(feed.prefetch(config))
+        ready.append(demand.prefetch())
 
     assert ready[0] == GROWTH * EXECUTORS
     assert ready[1] > ready[0]
     assert ready[-1] == CLAIMS * config.batch, "and never more"
 
 
-def test_what_still_runs_proves_nothing(feed, config):
+def test_what_still_runs_proves_nothing(feed, demand, config):
     hand_out(feed, EXECUTORS)
     feed.lanes[0].inbox.clear()  # all have started, and one has ended
     feed.lanes[0]._resting.clear()
     feed.lanes[0]._resting.append(SimpleNamespace(release=lambda: None))
 
-    assert feed.prefetch(config) == GROWTH, "times the one"
+    assert demand.prefetch() == GROWTH, "times the one"
 
 
-def test_jobs_that_took_their_time_raise_no_pace_that_they_did_not_have(feed, config):
+def test_jobs_that_took_their_time_raise_no_pace_that_they_did_not_have(feed, demand, config):
     hand_out(feed, EXECUTORS)
-    feed._handed_at -= 100.0  # as if they had taken so many seconds
+    feed.handed_at -= 100.0  # as if they had taken so many seconds
     end_all(feed)
 
-    assert feed.pace == 0.0
-    feed.prefetch(config)
-    assert feed.pace == pytest.approx(EXECUTORS / 100, rel=0.1)
+    assert demand.pace == 0.0
+    demand.prefetch()
+    assert demand.pace == pytest.approx(EXECUTORS / 100, rel=0.1)
 
 
-def test_a_trickle_of_quick_jobs_without_backlog_lets_nothing_be_hoarded(feed, config):
-    feed.words.backlog = 0
+def test_a_trickle_of_quick_jobs_without_backlog_lets_nothing_be_hoarded(feed, demand, config):
+    feed.cursor.words.backlog = 0
     hand_out(feed, EXECUTORS)
     end_all(feed)
 
-    assert feed.prefetch(config) == 0
+    assert demand.prefetch() == 0
 
 
-def test_what_ran_out_counts_once(feed, config):
+def test_what_ran_out_counts_once(feed, demand, config):
     hand_out(feed, EXECUTORS)
     end_all(feed)
-    feed.prefetch(config)
-    feed.pace = 0.0
+    demand.prefetch()
+    demand.pace = 0.0
 
-    assert feed.prefetch(config) == 0
+    assert demand.prefetch() == 0
 
 
 @pytest.mark.parametrize("windows", [1, 3, 100])
-def test_a_pace_is_forgotten_by_the_time_that_passes_without_an_end(feed, config, windows):
-    feed.pace = 1_000.0
-    feed._measured_at = began = time.monotonic() - windows * PACE_WINDOW
+def test_a_pace_is_forgotten_by_the_time_that_passes_without_an_end(feed, demand, config, windows):
+    demand.pace = 1_000.0
+    demand._measured_at = began = time.monotonic() - windows * PACE_WINDOW
 
-    feed.prefetch(config)
+    demand.prefetch()
 
     passed = (time.monotonic() - began) / PACE_WINDOW
-    assert 1_000.0 * PACE_KEPT**passed <= feed.pace <= 1_000.0 * PACE_KEPT**windows
+    assert 1_000.0 * PACE_KEPT**passed <= demand.pace <= 1_000.0 * PACE_KEPT**windows
