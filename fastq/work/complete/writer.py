@@ -184,8 +184,8 @@ class Writer:
 def _parameters(part: Part) -> list[bytes]:
     """Return the parameters of a part's statement, without the channel; rows are locked in the order of their ids everywhere."""
     jobs, fates = part.jobs, part.fates
-    ids, claims = [job.id for job in jobs], [job.batch.claim for job in jobs]
+    ids = [job.id for job in jobs]
     if not part.write.columns:
-        return [encode_ids(sorted(ids)), encode_ids(list(set(claims)))]
+        return [encode_ids(sorted(ids)), encode_ids(list({job.batch.claim for job in jobs}))]
     columns = (column.encode([*map(column.value, fates)]) for column in part.write.columns)
-    return [encode_ids(ids), encode_ids(claims), *columns]
+    return [encode_ids(ids), encode_ids([job.batch.claim for job in jobs]), *columns]
