@@ -57,7 +57,7 @@ class CursorWords:
     looked_at = Word(28)  # when the last look began, or the last part was taken; set back without the turn after a failed claim
     swept_at = Word(29)  # when the last pass from zero began; set back without the turn by a process that lost its connection
     backlog = Word(30)  # 1: the last look took all that it had room for, or its pass is not through; the listener reads it, too
-    top = Word(31)  # the highest seq known to be given out: no part reaches beyond it
+    top = Word(31)  # the highest seq known to be given out: no part reaches beyond it; set to 0 as `swept_at` is set back
     part_at = Word(32)  # the index of the priority that has the backlog
     stretch = Word(33)  # numbers per wanted job in a part (0 counts as 1); the claims of parts set it without the turn
     checked_at = Word(38)  # when the sequence was last compared with the frontiers; set back as `swept_at`

@@ -447,6 +447,22 @@ def test_numbers_that_were_given_out_twice_and_overtook_the_frontier_are_found_a
     assert sorted(job_id for got in found for job_id in got.ids) == ids
 
 
+def test_no_part_reaches_beyond_the_numbers_of_a_database_that_has_gone_back_to_ahead_of_the_frontier(cursor, connection):
+    claims = count(claim_number(1, 1))
+    add(connection, 20 * BATCH)
+    claim_twice(cursor, connection, claims)
+    connection.execute("delete from fastq.job where seq > $1", 8 * BATCH)
+    connection.execute(f"alter sequence fastq.job_seq restart with {8 * BATCH}")
+
+    cursor.distrust()
+    assert cursor.take_part(BATCH) is None, "it is not known yet which numbers have been given out"
+    claim_twice(cursor, connection, claims)
+    parts = list(iter(lambda: cursor.take_part(BATCH), None))
+
+    assert parts
+    assert max(part.upto[0] for part in parts) <= 8 * BATCH
+
+
 def test_a_large_job_that_was_left_is_claimed_next_though_smaller_ones_behind_it_were_taken(cursor, connection):
     large = '"' + "x" * 5_000 + '"'
     first, left, small = add(connection, 1, args=large), add(connection, 2, args=large), add(connection, 2)

@@ -135,6 +135,7 @@ class Cursor:
         words, now = self.words, time.monotonic_ns()
         words.checked_at = now - int(CHECK_INTERVAL * 1e9)
         words.swept_at = now - int(SWEEP_INTERVAL * 1e9)
+        words.top = 0  # no part is taken before it is known again which numbers have been given out
         self.look_again()
 
     def look_again(self) -> None:

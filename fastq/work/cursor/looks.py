@@ -108,6 +108,7 @@ class Look:
                 self._cursor.parts.lead_to(answer[0][0])
             case Read("cursor_check"):
                 last, self._words.slow_inserts = answer[0]
+                self._words.top = min(self._words.top, last)
                 if last < self._reached:
                     self._cursor.start_over(self._reached, last)
             case Read():
