@@ -16,7 +16,7 @@ from fastq.admin.jobs import JobDetail, JobRow
 from fastq.admin.leaders import ChoreRow, LeaseRow
 from fastq.admin.periodic import PeriodicRow
 from fastq.admin.queues import QueueRow, WaitingRow
-from fastq.enqueue.calls import Copy
+from fastq.enqueue.copies import Copy
 from fastq.jobs.spec import JobSpec
 from fastq.lead.chores.periodic import Scheduled
 from fastq.sql.statements import statement
