@@ -96,16 +96,25 @@ def place_of(state: State | None, tells: bool, kept: bool) -> int:
     return next(place for place, write in enumerate(WRITES) if write.takes(state, tells, kept))
 
 
+KEPT, UNKEPT = place_of(SUCCESS, False, True), place_of(SUCCESS, False, False)
+"""The places of the writes for plain successes, with the archive and without it."""
+
+
 def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
     """Sort a batch by the statements that write it; each is a commit of its own, so that one that was written stays written."""
-    parts = [Part(write, [], []) for write in WRITES]
-    kept, unkept = (parts[place_of(SUCCESS, tells=False, kept=kept)].jobs for kept in (True, False))
+    kept: list[Job[Any]] = []
+    unkept: list[Job[Any]] = []
     others: list[Job[Any]] = []
     for job in jobs:
         if job.outcome is None:
             (kept if archive and job.batch.worker.archive else unkept).append(job)
         else:
             others.append(job)
+    if not others:
+        return [Part(WRITES[place], found, []) for place, found in ((KEPT, kept), (UNKEPT, unkept)) if found]
+    parts = [Part(write, [], []) for write in WRITES]
+    parts[KEPT].jobs.extend(kept)
+    parts[UNKEPT].jobs.extend(unkept)
     others.sort(key=attrgetter("id"))
     for job in others:
         fate = fate_of(job.outcome)
@@ -122,8 +131,12 @@ def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
 
 def cut(parts: Iterable[Part], most: int) -> list[Part]:
     """Cut parts into pieces that are small enough, by their count and by the bytes of errors and outputs."""
-    pieces = [piece for part in parts for piece in _lighter(part)]
-    return [piece.piece(at, at + most) for piece in pieces for at in range(0, len(piece.jobs), most)]
+    pieces: list[Part] = []
+    for part in parts:
+        for light in _lighter(part) if part.write.weigh else (part,):
+            whole = len(light.jobs) <= most
+            pieces += [light] if whole else [light.piece(at, at + most) for at in range(0, len(light.jobs), most)]
+    return pieces
 
 
 def _lighter(part: Part) -> Iterator[Part]:
