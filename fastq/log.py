@@ -1,8 +1,8 @@
 """Send the log to stderr: a short line for people, or one JSON object a line for machines.
 
-Called by the supervisor and by each process once the application is imported, because the application's own configuration
-comes first: a `fastq` logger that has handlers stays as it is, and the root logger is touched only when it has
-none (then the application's own records come out in the same form).
+Set up in the main thread of the command and of each worker process, once the application is imported, because the application's
+own configuration comes first: a `fastq` logger that has handlers stays as it is, and the root logger is touched only when it
+has none (then the application's own records come out in the same form).
 
 Invariant: one record of ours is one write, and one line but for a traceback (indented, for people; a field of the object, for
 machines), so that the lines of several processes do not mix.

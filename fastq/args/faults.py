@@ -1,7 +1,8 @@
 """Find values in args that JSON cannot hold, and their fields: the slow half of args/text.py, with args/equal.py.
 
-Runs in the enqueuing thread, and only when a cheap test gave cause. Pure functions over the user's values, which are
-read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so args that contain themselves end too.
+Runs in the thread that enqueues, declares a kind or makes an outcome, and only when a cheap test gave cause. Pure functions
+over the user's values, which are read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so args that
+contain themselves end too.
 
 It does not decide what may be enqueued (args/text.py does, by a round trip); it finds the first field to blame.
 """

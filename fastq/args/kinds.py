@@ -30,8 +30,6 @@ from fastq.errors import ArgsError, OptionError, UnknownKind
 A = TypeVar("A")
 C = TypeVar("C", bound="Args")
 
-# Printed in every log line and written in every row: short, and nothing that a shell or a URL would mangle.
-
 
 class KindOptions(TypedDict, total=False):
     """The options in `class X(Args, kind="x", ...)` and `@kind("x", ...)`, for all jobs of the kind."""

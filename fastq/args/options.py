@@ -18,7 +18,7 @@ DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks
 Tags = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 """The types that tags may have. A string is a sequence of strings, too, and never meant."""
 
-KIND_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]{0,126}")
+KIND_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]{0,126}")  # stands in every log line and row; no shell or URL mangles it
 PRIORITIES = range(1, 5)  # 1 is first; four, because a claim looks once per priority
 MAX_ATTEMPTS = range(1, 32_768)  # a smallint in the database
 MAX_TAGS = 32  # guess: a row stays narrow

@@ -1,4 +1,4 @@
-"""The command itself: its arguments, the order of the measurements, the output.
+"""The command itself: its arguments, the order of the measurements, the output. Run by the program that measures.
 
 Route and floor take turns, round after round, and the ratio of each pair counts: other users of the machine slow both runs of a
 pair alike, but not two runs that are a minute apart.
@@ -45,7 +45,7 @@ JOBS, ROUNDS, LATENCIES = 300_000, 3, 400
 """Jobs of a run: a second or two of work, so that a hiccup of 10 ms is below 1 %. Four latencies above the 99th percentile."""
 
 FEWEST, SHARE = 20, 50
-"""Latencies of a run that was asked to be small: one for so many of its jobs, and never fewer than the first."""
+"""Latencies of a run that was asked to be small: one for each SHARE jobs, and FEWEST at least."""
 
 EPILOG = f"""\
 examples:

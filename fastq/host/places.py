@@ -5,10 +5,10 @@ The supervisor's main thread does this; `everybody`, `working` and `first` may b
 A child that dies: its jobs go to the recovery at once (milliseconds, not a time to live), and a new child with a new number
 takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.
 
-A child that recycles leaves its desk and keeps its other jobs, which may take hours: its successor starts at once, at the place's
-second desk. So does that of a child which stands for singletons and was silent for longer than their leases last; it recycles
-when it comes round. Should the successor recycle too, the first is told to stop, since a place has two desks: so a host never has
-more than twice its processes, and is never without one that claims for longer than a stop takes.
+A child that recycles leaves its desk and keeps its other jobs, which may take hours: its successor starts at once, at the
+place's second desk. A child with singletons that was silent for longer than their leases last is succeeded at once, too, and
+recycles as soon as it ticks again. Should the successor recycle too, the first is told to stop, since a place has two desks: so
+a host never has more than twice its processes, and is never without one that claims for longer than a stop takes.
 
 An exit code is believed only together with the child's note on its desk: a job may end its process with any code.
 """
@@ -216,7 +216,8 @@ class Places:
             return 0.0
         again = place in self._pauses
         pauses = self._pauses.setdefault(place, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
-        return pauses.next() if again or code > 0 else 0.0  # a first signal may have been meant for this child alone
+        # No pause after a first death by signal: somebody may have killed just this child.
+        return pauses.next() if again or code > 0 else 0.0
 
 
 def _hint(child: Child, desk: memoryview, code: int) -> str | None:

@@ -1,1 +1,1 @@
-"""The work of a leader: the leases that it stands for, and the chores that belong to each."""
+"""The work of a leader, in threads of the supervisor that is elected: the leases, and the chores that belong to each."""

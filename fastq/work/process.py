@@ -7,9 +7,9 @@ Ends:
     stop         stop claiming; hand back jobs that have not started; let running jobs and singletons end until
                  FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write all completions; exit 0
     kill         hand everything back at once, exit within a second
-    recycle      a thread had to be given up (or we were silent for so long that a successor has been seated): leave the desk, so
-                 that the supervisor seats one beside us, and stop as above, but wait for the other jobs however long they have,
-                 unless told to stop; exit RECYCLED
+    recycle      a thread had to be given up: leave the desk, so that the supervisor seats a successor beside us. Or a successor
+                 has been seated already, since we were silent for too long. Either way: stop as above, but wait for the other
+                 jobs however long they have, unless told to stop; exit RECYCLED
     alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
                  or the next supervisor gives our jobs back, and nothing of ours may run beside theirs.
 

@@ -1,9 +1,10 @@
 """Admit: make jobs available that wait for a worker of their kind, if no process would put them back to waiting.
 
-A chore of a domain's leader. Processes that have a worker for a kind claim its jobs from `waiting` themselves (waiting.py), and
-look for them now and then. This chore is the sweep behind them: if each living process of a queue has a worker for the kind, its
-jobs need not wait, even if those processes have missed them. And a program that is older than the state `waiting` claims
-available jobs alone: if one works the queue, all waiting jobs are offered to it at each look, as it may know any kind.
+A chore of a domain's leader, run in its track's thread of the supervisor that leads. Processes that have a worker for a kind
+claim its jobs from `waiting` themselves (waiting.py), and look for them now and then. This chore is the sweep behind them: if
+each living process of a queue has a worker for the kind, its jobs need not wait, even if those processes have missed them. And
+a program that is older than the state `waiting` claims available jobs alone: if one works the queue, all waiting jobs are
+offered to it at each look, as it may know any kind.
 
 If some processes of the queue know the kind and others do not, this leaves the jobs alone: once available, they would be claimed
 about as often as not by a process that does not know them, and put back.

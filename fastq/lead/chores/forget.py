@@ -1,7 +1,8 @@
 """Forget: delete rows that say nothing any more, of queues and leases that nobody uses, and old items of the guard `once`.
 
-A chore of the schema's leader. A queue's row says whether it is paused; a row that says nothing goes after a day, if there is
-no job in the queue and no living process works it. A paused queue stays paused for ever: only people resume it.
+A chore of the schema's leader, run in its track's thread of the supervisor that leads. A queue's row says whether it is paused;
+a row that says nothing goes after a day, if there is no job in the queue and no living process works it. A paused queue stays
+paused for ever: only people resume it.
 
 A lease's row stays when it is released, for its term; those of users, singletons and domains go when nobody has held them for a
 week, so that a name made for one occasion does not stay for ever. Terms grow all the same, by the clock.

@@ -1,9 +1,9 @@
 """Partitions: make the archive's partitions of the days to come, and drop those that are old enough.
 
-A chore of the schema's leader, around fastq/schema/partitions.py. A day is dropped when the longest retention is over
-(FASTQ_ARCHIVE_DAYS, or a longer rule of FASTQ_KEEP); rows that must go earlier are pruned one by one (prune.py). The default
-partition has the jobs of days without a partition: those of the same age are deleted by the batch. Each of these steps is done
-even if another fails.
+A chore of the schema's leader, run in its track's thread of the supervisor that leads, around fastq/schema/partitions.py. A day
+is dropped when the longest retention is over (FASTQ_ARCHIVE_DAYS, or a longer rule of FASTQ_KEEP); rows that must go earlier
+are pruned one by one (prune.py). The default partition has the jobs of days without a partition: those of the same age are
+deleted by the batch. Each of these steps is done even if another fails.
 
 Rows that fastq/schema/partitions.py set aside (job_archive_rest) come back by some pages a run. When somebody reads the archive
 for long, so that a lock does not come, the chore rests before it tries again: each try may hold up completions for as long as it
@@ -11,9 +11,9 @@ waits. Pages that are refused because of a row (a user's trigger raises) come ba
 that is refused then stays aside until it is as old as a day that is dropped. It is tried again after ANEW, and by the next
 leader.
 
-DDL cannot carry the fence, so each transaction takes it first and keeps it: nobody else becomes the leader before it has ended.
-Should this process be frozen in between, the server ends the transaction (idle_in_transaction_session_timeout) before
-the lease runs out.
+The term sets `site.changed` to zero before each run; this chore adds to it. DDL cannot carry the fence, so each transaction
+takes it first and keeps it: nobody else becomes the leader before it has ended. Should this process be frozen in between, the
+server ends the transaction (idle_in_transaction_session_timeout) before the lease runs out.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Partitions:
         self._size = ChoreSize(self.name, BATCH)
         self._pages = ChoreSize(self.name, partitions.BLOCKS)
         self._page = 0  # of job_archive_rest, to go on from
-        self._singly = 0  # page before which they come back one by one, since together they were refused
+        self._singly = 0  # pages below this one come back one at a time: a batch with them was refused
         self._refused = 0  # rows of earlier pages that stay, until they have all been reported
         self._hopeful = True  # of the last page that came back row by row, at least one was taken
         self._anew_at = 0.0  # monotonic time from which the pages are gone through again

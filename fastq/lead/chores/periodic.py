@@ -1,7 +1,8 @@
 """Enqueue the ticks of periodic jobs that are due by the database's clock, by each definition's policy for late ones.
 
-Runs in the term of a domain's leader, for the schedules of its queues. All that it needs is in the database. So it ticks for
-definitions that its own program does not know, but only for those that a living process declares.
+A chore of a domain's leader, run in its track's thread of the supervisor that leads, for the schedules of its queues. All that
+it needs is in the database. So it ticks for definitions that its own program does not know, but only for those that a living
+process declares.
 
 Invariants:
 - A tick and its job are one statement, and a tick is unique: two leaders at once enqueue it once.

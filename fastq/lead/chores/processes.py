@@ -1,8 +1,8 @@
 """Processes: delete the rows of processes that expired a while ago.
 
-A chore of the schema's leader. The leaders of the domains have seen them by then and given their jobs back (rescue.py); a job
-that was overlooked counts as one of a process that nobody knows, and is rescued as such. It deliberately deletes none early:
-one that was suspended and beats again gets its row back by its beat.
+A chore of the schema's leader, run in its track's thread of the supervisor that leads. The leaders of the domains have seen
+them by then and given their jobs back (rescue.py); a job that was overlooked counts as one of a process that nobody knows, and
+is rescued as such. It deliberately deletes none early: one that was suspended and beats again gets its row back by its beat.
 """
 
 from __future__ import annotations

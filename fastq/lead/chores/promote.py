@@ -1,10 +1,11 @@
 """Promote: make scheduled and retryable jobs available when they are due.
 
-A chore of a domain's leader. It sleeps until the next job of its queues is due, IDLE seconds at most, and is woken by the hint
-'@due'. A look reads the ids of many due jobs, each queue its share; they are written a batch at a time, and each statement
-re-checks the rows that it changes. Reading many at once is for the worst of times: while an old snapshot keeps dead index entries
-alive, every look walks over all jobs that were promoted before it. And each look asks every queue. With thousands of queues it is
-slow, so a rest in proportion to it follows, even against hints, unless the look found a whole batch.
+A chore of a domain's leader, run in its track's thread of the supervisor that leads. It sleeps until the next job of its queues
+is due, IDLE seconds at most, and is woken by the hint '@due'. A look reads the ids of many due jobs, each queue its share; they
+are written a batch at a time, and each statement re-checks the rows that it changes. Reading many at once is for the worst of
+times: while an old snapshot keeps dead index entries alive, every look walks over all jobs that were promoted before it. And
+each look asks every queue. With thousands of queues it is slow, so a rest in proportion to it follows, even against hints,
+unless the look found a whole batch.
 
 Invariant: a batch is bounded however many are due at once. Jobs that somebody has locked are skipped and come with a later look;
 so are those that cannot be changed (batch.py), and they hold up no other queue, however many they are.

@@ -1,11 +1,11 @@
 """Prune: delete finished jobs that a rule of `FASTQ_KEEP` keeps shorter than their day's partition.
 
-A chore of a domain's leader, for its queues; without rules it has nothing to do. For each share of jobs that are kept equally
-long a walk goes through the archive, oldest first, in windows of time. A window is read by the block ranges, the jobs found in
-it are deleted by their row addresses (ctid), and the walk goes on behind it: so it never reads jobs that it has pruned. At the
-first jobs that are not old enough it rests, and goes on from there as time passes. Jobs may come back to days that it has passed
-(from job_archive_rest: partitions.py). So when all walks rest, they begin anew once a day. A job that stays is thus read once per
-term and day.
+A chore of a domain's leader, run in its track's thread of the supervisor that leads, for its queues; without rules it has
+nothing to do. For each share of jobs that are kept equally long a walk goes through the archive, oldest first, in windows of
+time. A window is read by the block ranges, the jobs found in it are deleted by their row addresses (ctid), and the walk goes on
+behind it: so it never reads jobs that it has pruned. At the first jobs that are not old enough it rests, and goes on from there
+as time passes. Jobs may come back to days that it has passed (from job_archive_rest: partitions.py). So when all walks rest,
+they begin anew once a day. A job that stays is thus read once per term and day.
 
 A window is as long as it takes to hold a fraction of LIMIT jobs: it is halved when there are more, or when reading takes too
 long, and doubled when there are few. It is halved as well when it is full of jobs that cannot be deleted, since others may lie

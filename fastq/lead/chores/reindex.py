@@ -1,9 +1,10 @@
 """Reindex: build the indexes of the living jobs anew when they have become much larger than their entries.
 
-A chore of the schema's leader, alone in its thread. Entries come and go by the million; pages that autovacuum cannot give back,
-above all while an old snapshot pins them, stay as empty pages that every claim may have to walk over. An index is worth
-building anew when it is larger than WORTHWHILE and than BLOATED times its entries, so one that was just built is not; and at
-most once in FASTQ_REINDEX_INTERVAL (0: never), which is noted in fastq.chore and shown by `fastq leader`.
+A chore of the schema's leader, run in a thread of its own in the supervisor that leads. Entries come and go by the million;
+pages that autovacuum cannot give back, above all while an old snapshot pins them, stay as empty pages that every claim may have
+to walk over. An index is worth building anew when it is larger than WORTHWHILE and than BLOATED times its entries, so one that
+was just built is not; and at most once in FASTQ_REINDEX_INTERVAL (0: never), which is noted in fastq.chore and shown by `fastq
+leader`.
 
 REINDEX CONCURRENTLY runs outside of a transaction and cannot carry the fence. The term is looked at just before; two
 that run at once are kept apart by the lock that it takes on the table, for which the later one waits LOCK_TIMEOUT. It waits

@@ -1,10 +1,10 @@
 """Rescue: give back the jobs of processes that are gone with their host or supervisor.
 
-A chore of a domain's leader; it needs no code of the jobs' workers. (A process that dies alone is its supervisor's business.)
-It looks when the next process row would expire, and every third of FASTQ_PROCESS_TTL at least, so a host's jobs are back
-within the ttl and a second. If one has expired it walks through the jobs that are available or running, a window at a time,
-and gives back the jobs of processes that are gone. It walks now and then in any case: for jobs of processes that have no row. A
-new leader does not begin with that: the backlog may be long.
+A chore of a domain's leader, run in its track's thread of the supervisor that leads; it needs no code of the jobs' workers. (A
+process that dies alone is its supervisor's business.) It looks when the next process row would expire, and every third of
+FASTQ_PROCESS_TTL at least, so a host's jobs are back within the ttl and a second. If one has expired it walks through the jobs
+that are available or running, a window at a time, and gives back the jobs of processes that are gone. It walks now and then in
+any case: for jobs of processes that have no row. A new leader does not begin with that: the backlog may be long.
 
 A missing beat means nothing while no beat could be written: after an outage, or a jump of the server's clock, every row has
 expired and every process lives. So no process counts as gone before the database has been seen to answer for a beat (`Answers`),
@@ -79,7 +79,7 @@ class Answers:
 
     def __init__(self, heard: float) -> None:
         self.heard = heard  # seconds
-        self.why = "the term has just begun"  # `heard` is no longer
+        self.why = "the term has just begun"  # the reason why `heard` is so short
         self._at: float | None = None  # the server's clock at the last answer
         self._server = 0.0  # when it was started
 
@@ -89,12 +89,13 @@ class Answers:
         why, step = "", enough(config) / STEPS
         if self._at is not None and server != self._server:
             why = "the server has started anew, or is another one"
-        elif gap > config.process_ttl / 2:  # with a beat before and a retry after it that may be a time to live
+        elif gap > config.process_ttl / 2:  # with the beat before it and the retry after it that may have been a whole ttl
             why = f"by its clock the server did not answer for {gap:.1f} s"
         elif mute:
             why = "this supervisor's own beats do not arrive"
         if why:
-            self.heard, self.why = -step if mute else 0.0, why  # mute: it still is, until the next look at most
+            # While our own beats are missing they may be missing until the next look, whose step must not count.
+            self.heard, self.why = -step if mute else 0.0, why
         else:
             self.heard += min(gap, step)
         self._at, self._server = at, server

@@ -117,8 +117,8 @@ class Track:
         self._ran: dict[str, Ran] = {}
         self._noted_at = -math.inf  # monotonic
         self._note_at = math.inf  # monotonic: when to note the runs; infinite: that has been done
-        self._gate = threading.Event()  # opened by the starting thread, when all tracks have a thread or none shall go on
-        self._abandoned = False  # written by it before
+        self._gate = threading.Event()  # opened by the starting thread once it is decided: all tracks go on, or none
+        self._abandoned = False  # written by the starting thread, before it opens the gate
         self.thread = threading.Thread(target=self._run, name=f"fastq {name}", daemon=True)
 
     def begin(self) -> None:

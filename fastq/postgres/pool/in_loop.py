@@ -32,7 +32,7 @@ def forget_ended(by_home: dict[Home, Any]) -> None:
 
 
 class Semaphore:
-    """A number of things."""
+    """The number of connections that a pool may still lend; one pool's, in one event loop."""
 
     def __init__(self, number: int) -> None:
         self._left = asyncio.Semaphore(number)

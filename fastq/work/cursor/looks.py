@@ -1,11 +1,12 @@
 """One look at a queue, as data: which statements it sends, in which order, and what their answers say of the next ones.
 
 A look is planned and learned: `next_step` returns the next statement, its sender hands the answer to `learn`, which moves the
-marks, and so on until there is no next step. Five rows say which claims a look is made of (`next_claim`); then it reads the
-highest number given out, if there is backlog that parts can be taken of, moves the low-water mark, and compares the sequence
-with the frontiers, each when it is due (docs/adr/0021).
+marks, and so on until there is no next step. `next_claim` chooses its claims, in five cases. Then come up to three reads, each
+only when it is due: the highest number given out (where parts can be taken of the backlog), the low-water mark, and the check
+of the sequence against the frontiers (docs/adr/0021).
 
-Run by the producer that has the turn; a look is used once. It deliberately does no I/O: the producer sends the statements.
+Run in the producer's thread, in its turn, or after it has waited for the turn in vain; a look is used once. It deliberately
+does no I/O: the producer sends the statements.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ Step: TypeAlias = Claim | Read
 def next_claim(view: View) -> Kind | None:
     """Return the next claim of a look, None when there is no other."""
     match view:
-        case View((), True, Pass.DUE):  # while the frontier fills every claim, a pass that did not go first would never have room
+        case View((), True, Pass.DUE):  # the pass goes first: claims at the frontier would use up all the room, look after look
             return Kind.BEHIND
         case View((), False, Pass.SHORT):
             return Kind.BOTH
@@ -165,7 +166,8 @@ class Look:
             cursor.parts.drain(self._wakes)
             if self.sent == (Kind.AHEAD,) and not cursor.rescan.due(now):
                 cursor.rescan.put_off()
-        # Marks are moved in the turn alone: else a mark that another process has noted since would be moved to unasked.
+        # Marks are moved in the turn alone: without it, another process may have noted a newer mark meanwhile, and the low-water
+        # mark would move up to it before anybody asked whether its transactions still write.
         self._marks = not cursor.waited_in_vain and cursor.low_water.due(now)
         self._check = cursor.check_due(now)
 

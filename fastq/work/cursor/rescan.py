@@ -9,8 +9,8 @@ finds jobs that everything else should ever miss.
     under way    a claim of the pass was full, so it goes on where that claim ended
 
 The pass itself is for safety: nothing else looks behind the frontier. Where it ends, and how long it rests, is for promptness.
-Run by the producer that has the turn. It deliberately sends nothing, and moves no low-water mark: low_water.py does, once it is
-proven that nothing can appear below.
+Run in the producer's thread, in its turn, or after it has waited for the turn in vain. It deliberately sends nothing, and moves
+no low-water mark: low_water.py does, once it is proven that nothing can appear below.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from fastq.work.codec.claimed import Claimed
 
 RESCAN_INTERVAL = 1.0
-"""Seconds between re-scans while the frontier finds enough: twice this bounds how late a late commit can be then."""
+"""Seconds between re-scans while the frontier finds enough. While there is backlog, a job that is committed behind the frontier
+is claimed within twice this."""
 
 RESCAN_REST = 20
 """A pass of the re-scan is followed by this many times its own length without one: a transaction that enqueued and was then
