@@ -23,10 +23,8 @@ from fastq.lead.maintainer import Maintainer
 from fastq.leases.elector import Candidacy, Elector
 from fastq.postgres import db
 from fastq.service import Service
-from fastq.work.claim.portion import Portion
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
-from fastq.work.cursor.cursor import Cursor
 from fastq.work.execute.loop import Loop
 from fastq.work.execute.mode import Mode
 from fastq.work.execute.threads import Threads
@@ -107,7 +105,7 @@ def process_of(config: Config, url: str) -> Surroundings:
     shared, outbox = Board.make([4], 2, ring_size(config)), Outbox()
     executing = Threads(outbox, 0)
     lane = executing.lane(shared.lane(0, 0, 0), 4, lambda: None)
-    feed = Feed(0, Cursor(shared, 0, "default", config.poll_interval), Portion(config), [lane])
+    feed = Feed(0, "default", [lane])
     made = Completer(config, outbox, lambda: db.session(config, url, "completer"), lambda count: None)
     return Surroundings(config, Seat(1, *os.pipe()), shared, shared.desk(0), [feed], outbox, made, [executing])
 

@@ -197,11 +197,11 @@ def test_what_waits_for_a_lock_on_the_table_does_not_make_the_next_look_later(da
         waiting = (
             "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%looked%' and pid <> pg_backend_pid()"
         )
-        wait_for(lambda: connection.execute(waiting), what="a look to wait for the lock")
+        wait_for(lambda: connection.execute(waiting), 60.0, "a look to wait for the lock")  # a slow look is followed by a rest
         time.sleep(0.5)  # so long it waits: a hundred seconds of rest, were it a walk
         connection.execute("commit")
         before = looks()
-        wait_for(lambda: looks() > before + 2, what="the next looks")
+        wait_for(lambda: looks() > before + 2, 60.0, "the next looks")
 
 
 def test_a_last_attempt_that_was_forgotten_ends_the_job_and_a_cancellation_goes_before_it(database, connection, often):
