@@ -6,7 +6,7 @@ import struct
 from fastq.args.options import DEFAULT_QUEUE
 from fastq.bench.app import registry
 from fastq.bench.load import fill
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.postgres import db
 from fastq.work.codec.claimed import SEPARATOR, Claimed
 from fastq.work.codec.codec import decode

@@ -7,7 +7,7 @@ import pytest
 
 from bench.pieces import claimed
 from fastq import Args, Job, Registry, Worker
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.work.codec.codec import decode
 from fastq.work.execute.loop import Loop
 from fastq.work.execute.threads import Threads

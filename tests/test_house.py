@@ -18,7 +18,7 @@ MODULE_LINES, MODULE_CHARACTERS, FUNCTION_LINES = 400, 16_000, 40  # of a functi
 # One row for each level of the house, from the ground up: a room imports rooms of lower rows, never one of its own row. A room is
 # a folder below fastq/, or a module beside the folders; `work` alone is the modules of that folder that are in none of its rooms.
 ROOMS = (
-    "errors events masked pauses size texts cursor_words",
+    "errors events masked pauses size texts",
     "args",
     "jobs",
     "settings",

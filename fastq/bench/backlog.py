@@ -18,7 +18,7 @@ from fastq.args.options import DEFAULT_QUEUE
 from fastq.bench.child import Program
 from fastq.bench.cost import memory, title, tree
 from fastq.bench.load import fill, left, open_queue
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.postgres import db
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.cursor.sending import send_look

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastq.args.options import DEFAULT_QUEUE
 from fastq.bench.child import Program, order, tell
 from fastq.bench.load import left
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.errors import FastqError
 from fastq.postgres import db
 from fastq.sql.statements import in_schema

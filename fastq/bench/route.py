@@ -23,15 +23,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import fastq
-from fastq import board, log
+from fastq import log
 from fastq.bench.child import Program, order, tell
 from fastq.bench.load import left, open_queue
+from fastq.board import board
 from fastq.errors import FastqError
 from fastq.host.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from fastq.bench.cost import Meter
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.config import Config
     from fastq.postgres.db import Connection
 

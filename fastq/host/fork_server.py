@@ -26,7 +26,7 @@ from fastq.work.process import main
 from fastq.work.seat import Seat
 
 if TYPE_CHECKING:
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.config import Config
 
 OWN_DESCRIPTORS, DESCRIPTORS_OF_CHILD = 128, 4

@@ -23,7 +23,7 @@ from fastq.work.execute.watchdog import BEYOND_GRACE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.config import Config
     from fastq.host.children import Child
     from fastq.host.places import Places

@@ -20,14 +20,14 @@ import selectors
 import time
 from typing import TYPE_CHECKING
 
-from fastq import board
+from fastq.board import board
 from fastq.events import emit
 from fastq.host.children import Child, ChildState
 from fastq.pauses import Pauses
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED
 
 if TYPE_CHECKING:
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.config import Config
     from fastq.host.fork_server import ForkServer
     from fastq.host.registrar import Registrar

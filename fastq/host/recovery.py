@@ -24,7 +24,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq import board
+from fastq.board import board
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit, tell_ended
 from fastq.leases.lease import identity_of
@@ -37,7 +37,7 @@ from fastq.texts import error_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.config import Config
     from fastq.postgres.db import Connection
 

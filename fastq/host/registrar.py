@@ -37,7 +37,7 @@ from fastq.service import Threaded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.config import Config
     from fastq.postgres.db import Connection
     from fastq.postgres.hints import Hint

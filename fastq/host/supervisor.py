@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from setproctitle import setproctitle
 
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.environment import tell_fork_server
 from fastq.events import emit
 from fastq.host.fork_server import ForkServer

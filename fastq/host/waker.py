@@ -15,13 +15,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from fastq import board
+from fastq.board import board
 from fastq.postgres import hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.host.children import Child
     from fastq.host.places import Places
     from fastq.postgres.hints import Hint

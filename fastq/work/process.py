@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from setproctitle import setproctitle
 
-from fastq import board
-from fastq.board import Board
+from fastq.board import board
+from fastq.board.board import Board
 from fastq.errors import FastqError
 from fastq.events import emit
 from fastq.jobs import app

@@ -16,7 +16,7 @@ from itertools import count
 import psycopg
 import pytest
 
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.config import Config
 from fastq.lead.chores.promote import Promote
 from fastq.postgres import db

@@ -11,7 +11,7 @@ from itertools import count
 import psycopg
 import pytest
 
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.postgres import db
 from fastq.work.claim.portion import Bound
 from fastq.work.cursor import claims as claiming

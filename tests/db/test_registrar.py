@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.host.registrar import Registrar
 from fastq.postgres import db
 from tests.db.jobs import add, claim_number, living

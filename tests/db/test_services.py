@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from fastq import Config
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.host.listener import Listener
 from fastq.host.recovery import Recovery
 from fastq.host.registrar import Registrar

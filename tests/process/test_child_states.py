@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fastq import Config, board
-from fastq.board import Board
+from fastq import Config
+from fastq.board import board
+from fastq.board.board import Board
 from fastq.host import places
 from fastq.host.children import ARROWS, Child, ChildState
 from fastq.host.fork_server import ForkServer

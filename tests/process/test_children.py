@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fastq import Config
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.host.fork_server import ForkServer
 from tests.helpers import descriptors_left, process_exists, wait_for
 from tests.process.conftest import title

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fastq.cursor_words import PRIORITIES
+from fastq.board.cursor_words import PRIORITIES
 from fastq.postgres import db
 from fastq.work.claim import forgotten
 from fastq.work.shared import held

@@ -6,8 +6,9 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from fastq import Args, Job, Registry, Worker, board
-from fastq.board import Board
+from fastq import Args, Job, Registry, Worker
+from fastq.board import board
+from fastq.board.board import Board
 from fastq.config import Config
 from fastq.postgres import db
 from fastq.work.claim.producer import Producer

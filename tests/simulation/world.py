@@ -18,8 +18,9 @@ from functools import cache
 
 import psycopg
 
-from fastq import board, size
-from fastq.board import Board
+from fastq import size
+from fastq.board import board
+from fastq.board.board import Board
 from fastq.config import Config
 from fastq.postgres import hints, sqlstate
 from fastq.work.claim import portion, unanswered

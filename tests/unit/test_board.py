@@ -9,7 +9,7 @@ from collections import deque
 
 import pytest
 
-from fastq.board import TICKED, Board
+from fastq.board.board import TICKED, Board
 from fastq.errors import FastqError
 
 SLOTS, RING = 2, 8

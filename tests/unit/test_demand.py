@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.config import Config
 from fastq.work.claim.demand import CLAIMS, GROWTH, PACE_KEPT, PACE_WINDOW, Demand
 from fastq.work.claim.portion import Portion

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.work.execute.threads import ThreadLane
 from fastq.work.shared.feed import Feed
 from fastq.work.shared.lane import Mark, Outbox

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
-from fastq.board import Board
-from fastq.cursor_words import CursorWords, Word
+from fastq.board.board import Board
+from fastq.board.cursor_words import CursorWords, Word
 from fastq.work.cursor.looks import Kind, Pass, View, next_claim
 
 NONE, AHEAD, BEHIND, BOTH = (), (Kind.AHEAD,), (Kind.BEHIND,), (Kind.BOTH,)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from fastq.args.kinds import Args
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.jobs.outcome import Output
 from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from fastq.args.kinds import Args
-from fastq.board import Board
+from fastq.board.board import Board
 from fastq.errors import RegistryError
 from fastq.jobs.job import Job, JobTimeout
 from fastq.jobs.outcome import Failed, Output

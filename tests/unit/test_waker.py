@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fastq import board
-from fastq.board import Board
+from fastq.board import board
+from fastq.board.board import Board
 from fastq.host.children import Child
 from fastq.host.waker import Waker
 

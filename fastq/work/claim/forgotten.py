@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastq.cursor_words import PRIORITIES
+from fastq.board.cursor_words import PRIORITIES
 from fastq.events import emit
 from fastq.jobs.job import Job
 from fastq.jobs.outcome import Failed, failed
@@ -42,7 +42,7 @@ from fastq.work.shared.held import Account
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.postgres.db import Connection
     from fastq.work.shared.feed import Feed
     from fastq.work.shared.held import Held

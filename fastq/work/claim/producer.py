@@ -41,7 +41,7 @@ from fastq.work.shared.budget import Budget
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.config import Config
     from fastq.jobs.worker import Worker
     from fastq.postgres.db import Connection

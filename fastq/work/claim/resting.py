@@ -24,7 +24,7 @@ from fastq.postgres import db, hints, sqlstate
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fastq.cursor_words import CursorWords
+    from fastq.board.cursor_words import CursorWords
     from fastq.postgres.db import Connection
 
 LOOK = 5_000

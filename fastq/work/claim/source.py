@@ -16,7 +16,7 @@ from fastq.work.cursor.cursor import Cursor
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.config import Config
     from fastq.work.shared.feed import Feed
 

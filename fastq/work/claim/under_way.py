@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from fastq import board
+from fastq.board import board
 
 
 class State(Enum):

@@ -31,8 +31,8 @@ from fastq.work.codec.codec import encode_ids
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from fastq.board.cursor_words import CursorWords
     from fastq.config import Config
-    from fastq.cursor_words import CursorWords
     from fastq.postgres.db import Connection
     from fastq.work.shared.budget import Budget
 

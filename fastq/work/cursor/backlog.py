@@ -22,11 +22,11 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from fastq.cursor_words import PRIORITIES, raise_to
+from fastq.board.cursor_words import PRIORITIES, raise_to
 from fastq.work.cursor.claims import Part
 
 if TYPE_CHECKING:
-    from fastq.cursor_words import CursorWords
+    from fastq.board.cursor_words import CursorWords
     from fastq.work.codec.claimed import Claimed
 
 END = [2**62] * PRIORITIES

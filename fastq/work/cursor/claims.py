@@ -19,7 +19,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastq.cursor_words import PRIORITIES
+from fastq.board.cursor_words import PRIORITIES
 from fastq.postgres import db, sqlstate
 from fastq.work.codec.claimed import Claimed
 from fastq.work.codec.codec import encode_ids

@@ -36,7 +36,7 @@ from fastq.work.cursor.low_water import LowWater
 from fastq.work.cursor.rescan import SWEEP_INTERVAL, Rescan
 
 if TYPE_CHECKING:
-    from fastq.board import Board
+    from fastq.board.board import Board
     from fastq.work.codec.claimed import Claimed
     from fastq.work.cursor.claims import Part, Tried
 

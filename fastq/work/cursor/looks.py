@@ -15,7 +15,7 @@ import time
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from fastq.cursor_words import raise_to
+from fastq.board.cursor_words import raise_to
 from fastq.work.cursor.backlog import END
 from fastq.work.cursor.claims import Tried
 from fastq.work.cursor.low_water import Read

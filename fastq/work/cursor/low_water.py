@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fastq.cursor_words import CursorWords
+    from fastq.board.cursor_words import CursorWords
 
 LAG = 1.0
 """Seconds that a mark must be old at least. The adversary test holds numbers back for 0.8 s; in practice it is microseconds."""

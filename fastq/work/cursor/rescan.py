@@ -18,10 +18,10 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from fastq.cursor_words import PRIORITIES
+from fastq.board.cursor_words import PRIORITIES
 
 if TYPE_CHECKING:
-    from fastq.cursor_words import CursorWords
+    from fastq.board.cursor_words import CursorWords
     from fastq.work.codec.claimed import Claimed
 
 RESCAN_INTERVAL = 1.0

@@ -31,7 +31,7 @@ from fastq.service import Service
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fastq.board import LaneBoard
+    from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job, JobInterrupt
     from fastq.work.shared.lane import Lane, Outbox
 

@@ -29,7 +29,7 @@ from fastq.work.shared.lane import Lane, Mark
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from fastq.board import LaneBoard
+    from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job
     from fastq.work.shared.lane import Outbox
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from fastq.board import LaneBoard
+    from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job
 
 

@@ -31,7 +31,7 @@ from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from fastq.cursor_words import CursorWords
+from fastq.board.cursor_words import CursorWords
 from fastq.errors import FastqError
 
 if TYPE_CHECKING:
