@@ -9,7 +9,8 @@ FASTQ_SHUTDOWN_TIMEOUT) and the flag (--shutdown-timeout); `help` and `why` feed
 value from any of the three is a ConfigError with the name as it was spelt there, the value and the rule. A room with settings of
 its own adds a group there and its class to the bases of `Config`. It deliberately does not read files.
 
-Invariant: of a Config that exists, every value is allowed. Others put its schema into statements without asking again.
+Invariant: of a Config that exists, every value is allowed. Others put its schema into statements without asking again. Made in
+the main thread at the start of a program or by a client's caller, and frozen: every thread may read it.
 """
 
 from __future__ import annotations

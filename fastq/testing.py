@@ -1,4 +1,7 @@
-"""Help for tests of programs that use fastq, imported by tests alone: leases in memory, on a board with a clock to set."""
+"""Help for tests of programs that use fastq, imported by tests alone: leases in memory, on a board with a clock to set.
+
+Used in the threads of a test.
+"""
 
 from fastq.leases.memory import LeaseBoard, MemoryLease
 

@@ -5,8 +5,8 @@ would stop it: with SIGTERM, so that running jobs may end. It has a process grou
 alone, which passes it on once. SIGTERM does the same, and so does a terminal that closes (SIGHUP, of which several may come); a
 second one of the others ends the child at once.
 
-Invariant: this process leaves no child behind, also when it is killed, and never works jobs itself. The child holds one end of a
-pipe; when the other one closes it stops in order (`end_with`).
+Invariant: this process leaves no child behind, also when it is killed, and never works jobs itself. The child holds one end of
+a pipe; when the other one closes it stops in order (`end_with`). Runs in the main thread of the command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`fastq enqueue`: enqueue one job by hand."""
+"""`fastq enqueue`: enqueue one job by hand.
+
+Runs in the main thread of the command.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`fastq jobs`: list, show, retry, cancel and delete jobs."""
+"""`fastq jobs`: list, show, retry, cancel and delete jobs.
+
+Runs in the main thread of the command.
+"""
 
 from __future__ import annotations
 

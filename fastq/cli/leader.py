@@ -1,4 +1,7 @@
-"""`fastq leader`: show the leaders and the last runs of their chores, and ask one to resign."""
+"""`fastq leader`: show the leaders and the last runs of their chores, and ask one to resign.
+
+Runs in the main thread of the command.
+"""
 
 from __future__ import annotations
 

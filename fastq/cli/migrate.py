@@ -1,4 +1,7 @@
-"""`fastq migrate`: bring the schema to the version of this program."""
+"""`fastq migrate`: bring the schema to the version of this program.
+
+Runs in the main thread of the command.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`fastq periodic`: list, pause, resume and delete periodic jobs, and run one now."""
+"""`fastq periodic`: list, pause, resume and delete periodic jobs, and run one now.
+
+Runs in the main thread of the command.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`fastq queues`: list, pause and resume queues."""
+"""`fastq queues`: list, pause and resume queues.
+
+Runs in the main thread of the command.
+"""
 
 from __future__ import annotations
 

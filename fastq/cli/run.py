@@ -1,4 +1,7 @@
-"""`fastq run`: find the app, the database and the settings, show them, and hand over to the supervisor."""
+"""`fastq run`: find the app, the database and the settings, show them, and hand over to the supervisor.
+
+Runs in the main thread of the command. It becomes the supervisor's.
+"""
 
 from __future__ import annotations
 

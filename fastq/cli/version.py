@@ -1,4 +1,7 @@
-"""`fastq version`: the versions of fastq and of all that it stands on here, for a bug report."""
+"""`fastq version`: the versions of fastq and of all that it stands on here, for a bug report.
+
+Runs in the main thread of the command.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Settings: a host among the others: its signs of life, its leases and its domain."""
+"""Settings: a host among the others: its signs of life, its leases and its domain.
+
+Plain data, read by every thread.
+"""
 
 from dataclasses import dataclass
 

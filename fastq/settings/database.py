@@ -1,4 +1,7 @@
-"""Settings: where the tables are."""
+"""Settings: where the tables are.
+
+Plain data, read by every thread.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""Settings: each process: its statements, its crashes, its codec and its log."""
+"""Settings: each process: its statements, its crashes, its codec and its log.
+
+Plain data, read by every thread.
+"""
 
 from dataclasses import dataclass
 

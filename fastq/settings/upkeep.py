@@ -1,4 +1,7 @@
-"""Settings: how long the leader keeps rows, and when it builds an index anew."""
+"""Settings: how long the leader keeps rows, and when it builds an index anew.
+
+Plain data, read by every thread.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""Settings: how long to wait for the next job, for a hint, for the end of running jobs."""
+"""Settings: how long to wait for the next job, for a hint, for the end of running jobs.
+
+Plain data, read by every thread.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""Settings: how many jobs run at the same time, and how many are claimed and held ready."""
+"""Settings: how many jobs run at the same time, and how many are claimed and held ready.
+
+Plain data, read by every thread.
+"""
 
 from dataclasses import dataclass
 

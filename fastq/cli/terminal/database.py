@@ -1,7 +1,8 @@
 """Find the database that a command shall use: the configured one, or an embedded one in the data folder.
 
 The embedded server is shared: a command that finds it running joins, and the last to leave stops it. It is always migrated,
-because nobody else would do it; a database of the user's own is migrated only by `fastq migrate` and `fastq dev`.
+because nobody else would do it; a database of the user's own is migrated only by `fastq migrate` and `fastq dev`. Runs in the
+main thread of the command.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Results go to stdout, notes and errors to stderr, so that a pipe carries results alone.
 
-Invariant: no value of a job reaches a terminal unescaped (an error text may hold escape sequences), and no password of
-a database URL is ever printed. Colour ends with NO_COLOR and where stdout is no terminal; rich knows the rules.
+Invariant: no value of a job reaches a terminal unescaped (an error text may hold escape sequences), and no password of a
+database URL is ever printed. Colour ends with NO_COLOR and where stdout is no terminal; rich knows the rules. Runs in the main
+thread of the command.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Make flags and help of Config's own declarations, so that a setting is written down once."""
+"""Make flags and help of Config's own declarations, so that a setting is written down once.
+
+Runs in the main thread of the command.
+"""
 
 from __future__ import annotations
 

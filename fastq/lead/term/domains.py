@@ -6,7 +6,8 @@ a queue that only the new programs know has its due jobs promoted though an old 
 and reports a queue that two domains maintain. `fastq run` refuses that at its start, and neighbours.py ends it soon after, but it
 may come about later, by rows that somebody changed. It says nothing of two domains if one takes over from the other.
 
-The default domain maintains every queue; its leader needs to know none by name.
+The default domain maintains every queue; its leader needs to know none by name. `DomainQueues` and `Domains` run in tracks of a
+term; the other functions in whichever thread asks.
 """
 
 from __future__ import annotations

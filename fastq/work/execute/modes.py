@@ -1,4 +1,7 @@
-"""All ways of executing, in the order in which their lanes stand on the board. To add one, write its module and name it here."""
+"""All ways of executing, in the order in which their lanes stand on the board. To add one, write its module and name it here.
+
+Read by the main thread of a worker process when it starts, and by `fastq run`.
+"""
 
 from __future__ import annotations
 
