@@ -1,7 +1,7 @@
 """A part of a process that works in threads of its own: how the process starts it, looks after it, and takes it down.
 
-A worker process, and the supervisor of a host, keep their parts in a list: each part stands behind the parts that it hands jobs
-or children to. They start the list from the front and take it down from the back, in two steps:
+A worker process, and the supervisor of a host, keep their parts in a list: a part comes later in it than the parts that it
+hands jobs or children to. They start the list from the front and take it down from the back, in two steps:
 
     stop     begin nothing new. Jobs, or children, then end in their own time
     finish   end. The jobs, or the children, have ended, or their time is over

@@ -18,12 +18,12 @@ MODULE_LINES, MODULE_CHARACTERS, FUNCTION_LINES = 400, 16_000, 40  # of a functi
 # One row for each level of the house, from the ground up: a room imports rooms of lower rows, never one of its own row. A room is
 # a folder below fastq/, or a module beside the folders; `work` alone is the modules of that folder that are in none of its rooms.
 ROOMS = (
-    "errors events masked pauses size texts",
+    "errors events masked backoff size texts",
     "args",
     "jobs",
     "settings",
     "config",
-    "environment log sql board",
+    "environment log sql board app",
     "postgres",
     "postgres/pool",
     "schema adapters service",

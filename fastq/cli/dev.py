@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fastq import app
 from fastq.cli import run
 from fastq.cli.terminal import settings
 from fastq.cli.terminal.database import found
@@ -29,7 +30,6 @@ from fastq.cli.terminal.settings import flag_of
 from fastq.config import migrate_command
 from fastq.environment import is_set
 from fastq.errors import MigrationError
-from fastq.jobs import app
 from fastq.schema.migrate import migrate
 
 if TYPE_CHECKING:

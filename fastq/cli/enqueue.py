@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fastq import app
 from fastq.args.faults import MAX_DEPTH, fault_in_text
 from fastq.args.kinds import Kind
 from fastq.args.text import field_names
@@ -23,7 +24,6 @@ from fastq.cli.terminal.database import found, tell_app
 from fastq.cli.terminal.parser import seconds, whole
 from fastq.enqueue.client import Client
 from fastq.errors import ArgsError, UnknownKind
-from fastq.jobs import app
 from fastq.schema.migrate import migrate
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastq import admin, log
+from fastq import admin, app, log
 from fastq.admin.queues import COUNT
 from fastq.args.options import DEFAULT_QUEUE
 from fastq.cli.terminal import settings, shared_queues
@@ -22,7 +22,6 @@ from fastq.cli.version import program_version
 from fastq.environment import publish, unknown_variables
 from fastq.errors import ConfigError
 from fastq.events import emit
-from fastq.jobs import app
 from fastq.lead import definitions
 from fastq.lead.term import domains
 from fastq.postgres import pooler

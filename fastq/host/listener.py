@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from fastq.backoff import Backoff
 from fastq.errors import DatabaseUnavailable
-from fastq.pauses import Pauses
 from fastq.postgres import db
 from fastq.postgres.hints import read
 from fastq.postgres.kept import Rebuilt
@@ -53,7 +53,7 @@ class Listener(Threaded):
         self._table = table
         self._look = look
         self._stopping = threading.Event()
-        self._session = Rebuilt("listener", lambda: db.session(config, url, "listener"), Pauses(PAUSE, PAUSE))
+        self._session = Rebuilt("listener", lambda: db.session(config, url, "listener"), Backoff(PAUSE, PAUSE))
 
     def start(self) -> None:
         """Begin, unless this host only polls."""

@@ -20,10 +20,10 @@ import selectors
 import time
 from typing import TYPE_CHECKING
 
+from fastq.backoff import Backoff
 from fastq.board import board
 from fastq.events import emit
 from fastq.host.children import Child, ChildState
-from fastq.pauses import Pauses
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Places:
         self._children: dict[int, Child] = {}  # by place
         self._leaving: dict[int, Child] = {}  # those that recycle, by place
         self._respawn_at: dict[int, float] = dict.fromkeys(range(self._count), 0.0)  # by place
-        self._pauses: dict[int, Pauses] = {}  # by place, after a death at an early age
+        self._pauses: dict[int, Backoff] = {}  # by place, after a death at an early age
         self._closed = False
 
     def everybody(self) -> list[Child]:
@@ -215,7 +215,7 @@ class Places:
             self._pauses.pop(place, None)
             return 0.0
         again = place in self._pauses
-        pauses = self._pauses.setdefault(place, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
+        pauses = self._pauses.setdefault(place, Backoff(FIRST_PAUSE, LONGEST_PAUSE))
         # No pause after a first death by signal: somebody may have killed just this child.
         return pauses.next() if again or code > 0 else 0.0
 

@@ -16,8 +16,8 @@ from setproctitle import setproctitle, setthreadtitle
 
 import fastq.work.process  # shared by all children
 import fastq.work.seat
+from fastq import app
 from fastq.environment import fork_server_settings
-from fastq.jobs import app
 from fastq.sql.statements import read_statements
 
 setproctitle("fastq: fork server")

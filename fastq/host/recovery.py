@@ -24,11 +24,11 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from fastq.backoff import Backoff
 from fastq.board import board
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit, tell_ended
 from fastq.leases.lease import identity_of
-from fastq.pauses import Pauses
 from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import Rebuilt
 from fastq.service import Threaded
@@ -80,7 +80,7 @@ class Recovery(Threaded):
         self._dead: deque[Dead] = deque()  # the main thread adds, ours takes out
         self._wakeup = threading.Event()
         self._stopping = False  # written by the main thread
-        self._session = Rebuilt("recovery", self._connect, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
+        self._session = Rebuilt("recovery", self._connect, Backoff(FIRST_PAUSE, LONGEST_PAUSE))
 
     def add(self, number: int, desk: int, pid: int, cause: str) -> list[int]:
         """Give back the jobs of a dead child: read the board now, before another process sits down there; write soon.

@@ -23,12 +23,12 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from fastq.backoff import Backoff
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.host.neighbours import Neighbours
 from fastq.host.recovery import OWED, Recovery
 from fastq.leases.lease import identity
-from fastq.pauses import Pauses
 from fastq.postgres import db, hints
 from fastq.postgres.connecting import Opener
 from fastq.postgres.kept import Rebuilt
@@ -77,7 +77,7 @@ class Registrar(Threaded):
         self._stopping = False
         self._registered = False  # a process, ever
         opener = Opener(config, url, "registrar", min(config.beat_timeout, config.statement_timeout))
-        self._session = Rebuilt("registrar", opener.open, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
+        self._session = Rebuilt("registrar", opener.open, Backoff(FIRST_PAUSE, LONGEST_PAUSE))
         self._until = 0.0  # monotonic time at which the present try is given up
         self.neighbours = Neighbours(config)
         self.recovery = Recovery(config, url, board, self._recovered)  # a service of its own: started and ended beside this one

@@ -1,1 +1,1 @@
-"""A job: its spec, its outcomes, schedules, retries, and the registry of workers. Plain values, made in any process."""
+"""A job: its spec, its outcomes, schedules, retries, and the registry of workers. Plain values, no I/O."""

@@ -1,1 +1,1 @@
-"""A name for one holder: leases, the electors that stand for them, and the handle that a singleton's function is given."""
+"""Leases: names that one process holds at a time. Electors compete for them in supervisors, and in workers for singletons."""

@@ -9,7 +9,7 @@ it calls `begin` and `end` of a candidacy in its thread, in order, none left out
 
 Invariants:
 - A term ends at the latest when its trust does, even if the database, the network or the connection hang: every statement has
-  a deadline before that, and no answer counts as a failed one.
+  a deadline before that, and a missing answer counts as a failed statement.
 - It ends with 'lost' when somebody else may hold the lease, with 'resign' or 'stop' before it is released. It never goes on after
   its trust was over: an answer that came later releases the lease, for the threads of the term may have stopped.
 - A request to resign counts if it names the present term (a row); a notification only makes it look.
@@ -23,11 +23,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from fastq.backoff import Backoff, spread
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.leases import lease
 from fastq.leases.lease import Fence, Watch, boottime
-from fastq.pauses import Pauses, spread
 from fastq.postgres import db
 from fastq.postgres.connecting import Opener
 from fastq.postgres.kept import Rebuilt
@@ -101,7 +101,7 @@ class Elector(Threaded):
         self._config = config
         self._ttl = config.lease_ttl
         self._candidacies = list(candidacies)
-        self._session = Rebuilt("elector", Opener(config, url, role).open, Pauses(FIRST_PAUSE, LONGEST_PAUSE))
+        self._session = Rebuilt("elector", Opener(config, url, role).open, Backoff(FIRST_PAUSE, LONGEST_PAUSE))
         self._connect_at = 0.0
         self._wakeup = threading.Event()
         self._stopping = False

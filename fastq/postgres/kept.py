@@ -18,7 +18,7 @@ from fastq.events import Seldom, emit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fastq.pauses import Pauses
+    from fastq.backoff import Backoff
     from fastq.postgres.db import Connection
 
 P = ParamSpec("P")
@@ -56,7 +56,7 @@ class Kept(Generic[P]):
 class Rebuilt(Kept[P]):
     """A session that a thread opens again and again while the database is away, with growing pauses. `role` names its event."""
 
-    def __init__(self, role: str, connect: Callable[P, Connection], pauses: Pauses) -> None:
+    def __init__(self, role: str, connect: Callable[P, Connection], pauses: Backoff) -> None:
         super().__init__(connect)
         self.pauses = pauses
         self._role = role

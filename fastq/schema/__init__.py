@@ -1,1 +1,1 @@
-"""The tables: bring them to the version that this program knows, and keep the archive's partitions."""
+"""The tables: brought to this program's version by commands; the archive's partitions, kept by the leader and the migrations."""

@@ -7,9 +7,9 @@ Ends:
     stop         stop claiming; hand back jobs that have not started; let running jobs and singletons end until
                  FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write all completions; exit 0
     kill         hand everything back at once, exit within a second
-    recycle      a thread had to be given up: leave the desk, so that the supervisor seats a successor beside us. Or a successor
-                 has been seated already, since we were silent for too long. Either way: stop as above, but wait for the other
-                 jobs however long they have, unless told to stop; exit RECYCLED
+    recycle      a thread had to be given up: leave the desk, so that the supervisor seats a successor beside us. Also when the
+                 supervisor has replaced us already, because we were silent. In both cases: stop as above, but let the other
+                 jobs run up to their own timeouts, unless told to stop; exit RECYCLED
     alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
                  or the next supervisor gives our jobs back, and nothing of ours may run beside theirs.
 
@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from setproctitle import setproctitle
 
+from fastq import app
 from fastq.board import board
 from fastq.board.board import Board
 from fastq.errors import FastqError
 from fastq.events import emit
-from fastq.jobs import app
 from fastq.jobs.outcome import Release
 from fastq.leases.lease import identity, number_of
 from fastq.postgres import db

@@ -12,7 +12,7 @@ thread and no connection. One elector, with one connection, stands for all lease
 
 Invariants:
 - A function never runs twice at once in this process: a new term waits for the end of the old one's run.
-- In order, a lease is released when its function has returned, never before; of one that does not return it runs out by itself.
+- At an orderly end a lease is released only after its function has returned. If that never returns, the lease runs out by itself.
 - A process with a function that cannot be ended holds no later term of that singleton: nobody would run in it.
 
 It deliberately looks at no clock on its own: an overdue function is found by `tick`, which the watchdog's thread calls.
@@ -28,6 +28,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from fastq import texts
+from fastq.backoff import Backoff
 from fastq.errors import LeaseLost
 from fastq.events import emit
 from fastq.jobs.declaration import SINGLETON_NAME
@@ -35,7 +36,6 @@ from fastq.jobs.outcome import unrun
 from fastq.leases.elector import ASKED, REST, Candidacy, Elector
 from fastq.leases.lease import boottime
 from fastq.leases.singleton import Notice, Session, Singleton, SingletonStopped
-from fastq.pauses import Pauses
 from fastq.service import Service
 from fastq.work.shared import forks
 from fastq.work.shared.interrupt import Interrupt
@@ -82,7 +82,10 @@ class Held:
 
 
 class Runner:
-    """One singleton. `begin` and `end` belong to the elector's thread, `tick` and `stop` to the main one, `_run` to its own."""
+    """One singleton.
+
+    `begin`, `end` and `leave` belong to the elector's thread, `tick` and `stop` to the main one, `_live` and `_serve` to its own.
+    """
 
     def __init__(self, name: str, function: Callable[[Singleton], Any], config: Config, url: str) -> None:
         self.candidacy = Candidacy(LEASE + name, self.begin, self.end, leave=self.leave)
@@ -93,7 +96,7 @@ class Runner:
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function)
         self._config = config
-        self._rests = Pauses(FIRST_REST, LONGEST_REST)  # after failures; the function's thread uses it
+        self._rests = Backoff(FIRST_REST, LONGEST_REST)  # after failures; the function's thread uses it
         self._stopping = False  # under the lock, like _held
         self._held: Held | None = None  # from the beginning of the term to the end of its run
         self._lock = threading.Lock()

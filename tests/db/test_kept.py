@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fastq import Config
-from fastq.pauses import Pauses
+from fastq.backoff import Backoff
 from fastq.postgres import db
 from fastq.postgres.kept import Kept, Rebuilt, cut_overdue
 from tests.helpers import Stopwatch, wait_for
@@ -53,7 +53,7 @@ def test_what_is_given_to_open_is_what_it_is_made_with(database):
 
 
 def test_a_rebuilt_one_tells_of_the_same_failure_once_and_pauses_longer_each_time(database, events):
-    rebuilt = Rebuilt("kept", lambda: db.session(Config(), database, "kept"), Pauses(0.5, 2.0))
+    rebuilt = Rebuilt("kept", lambda: db.session(Config(), database, "kept"), Backoff(0.5, 2.0))
     rebuilt.open()
 
     assert [rebuilt.failed("gone") for _ in range(4)] == [0.5, 1.0, 2.0, 2.0]
@@ -62,7 +62,7 @@ def test_a_rebuilt_one_tells_of_the_same_failure_once_and_pauses_longer_each_tim
 
 
 def test_a_failure_that_was_expected_is_not_told(database, events):
-    rebuilt = Rebuilt("kept", lambda: db.session(Config(), database, "kept"), Pauses(0.5, 2.0))
+    rebuilt = Rebuilt("kept", lambda: db.session(Config(), database, "kept"), Backoff(0.5, 2.0))
 
     rebuilt.failed("gone", quiet=True)
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from fastq import app
 from fastq.errors import RegistryError
-from fastq.jobs import app
 from fastq.jobs.registry import Registry
 
 GOOD = """

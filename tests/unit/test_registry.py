@@ -2,8 +2,8 @@
 
 import pytest
 
+from fastq import app
 from fastq.errors import RegistryError
-from fastq.jobs import app
 from fastq.jobs.declaration import Declaration, SingletonDeclaration
 from fastq.jobs.registry import Registry
 from fastq.lead import definitions

@@ -1,9 +1,9 @@
 # Made by tools/twins.py from fastq/postgres/pool/pool_async.py: change that file, then run `make twins`.
 """Lend connections of a client's own to the threads of one process, and run statements on them.
 
-Runs in the enqueuing threads. A pool is to applications that enqueue as db.py is to fastq's own processes, but with some
-connections instead of one session, the role's own settings but for DateStyle and statement_timeout, and no watchdog: the caller
-that waits for an answer looks at the time itself.
+Runs in the enqueuing threads. Applications that enqueue use a pool, where fastq's own processes use db.py. A pool differs
+in three things: it has several connections; these keep the role's own settings but for DateStyle and statement_timeout; and
+no watchdog looks after them, so the caller that waits for an answer looks at the time itself.
 
 A connection is opened by the caller that needs it, if none rests; no thread of ours waits in the background. So the caller gets
 the server's own error, and after a restart of Postgres the first enqueue goes through as soon as the server takes connections.
@@ -101,7 +101,9 @@ class Pool:
         self.seconds = seconds
         self.closed = False
         self.reached = False  # there was a connection once, so the settings are right: a failure now may pass
-        self.failure: psycopg.Error | None = None  # why there is no connection now
+        self.failure: psycopg.Error | None = (
+            None  # why there is no connection now; like `reached` written by each attempt, the last one wins
+        )
         self._resting: list[TimedConnection] = []  # the last one has rested least, and is lent first; each change is one step
         self._free = in_threads.Semaphore(MAX_SIZE)
 

@@ -28,11 +28,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fastq.backoff import Backoff
 from fastq.board.cursor_words import PRIORITIES
 from fastq.events import emit
 from fastq.jobs.job import Job
 from fastq.jobs.outcome import Failed, failed
-from fastq.pauses import Pauses
 from fastq.postgres import db, sqlstate
 from fastq.size import Size
 from fastq.texts import error_json
@@ -151,7 +151,7 @@ class Forgotten:
         self._queue = self._feeds[0]  # ... of this queue ...
         self._account: Account | None = None  # ... until an account tells whether they are
         self._account_at = self._account_by = 0.0  # monotonic: the next look of it, and its last
-        self._tried: dict[tuple[int, int], tuple[Pauses, float]] = {}  # id, claim: when it may be ended again, by pauses
+        self._tried: dict[tuple[int, int], tuple[Backoff, float]] = {}  # id, claim: when it may be ended again, by pauses
         self._completers: Connection | None = None  # the connection that the completer was last seen to have
 
     def soon(self) -> None:
@@ -255,7 +255,7 @@ class Forgotten:
             self._begin(FULL_REST)
         self._tried = {job: tried for job, tried in self._tried.items() if now < tried[1] + LAST_AGAIN}
         for id_, claim, *_ in rows:
-            pauses, _ = self._tried.get((id_, claim), (Pauses(FIRST_AGAIN, LAST_AGAIN), 0.0))
+            pauses, _ = self._tried.get((id_, claim), (Backoff(FIRST_AGAIN, LAST_AGAIN), 0.0))
             self._tried[id_, claim] = (pauses, now + pauses.next())
         if rows:
             emit("jobs.forgotten", level=logging.WARNING, queue=self._queue.name, count=len(rows))

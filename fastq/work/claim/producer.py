@@ -23,9 +23,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fastq.backoff import Backoff
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
-from fastq.pauses import Pauses
 from fastq.postgres import db, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.service import Threaded
@@ -111,7 +111,7 @@ class Producer(Threaded):
         self._forgotten = Forgotten(around)
         self._budget = around.completer.budget = Budget(around.config.prefetch_bytes, around.board.ring)
         self._receiver = Receiver(around, workers, self._under_way, self._budget)
-        self._pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        self._pauses = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
 
     def stop(self) -> float:
         """End after this round; the other parts wait for that, since the jobs that it claims are handed back."""

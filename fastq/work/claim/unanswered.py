@@ -16,9 +16,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fastq.backoff import Backoff
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
-from fastq.pauses import Pauses
 from fastq.postgres import hints
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Claim:
     queue: str
     after: int
     look_at: float = 0.0  # monotonic
-    pauses: Pauses = field(default_factory=lambda: Pauses(FIRST_LOOK, LAST_LOOK))
+    pauses: Backoff = field(default_factory=lambda: Backoff(FIRST_LOOK, LAST_LOOK))
 
 
 class Unanswered:

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from fastq.backoff import Backoff, spread
 from fastq.errors import DatabaseUnavailable
 from fastq.events import Seldom, emit, tell_ended
 from fastq.jobs.outcome import failed, fate_of
-from fastq.pauses import Pauses, spread
 from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.size import Size
@@ -67,7 +67,7 @@ class Writer:
         self.ending = threading.Event()  # set by the main thread: the process ends, so pauses are short
         self._archive = config.archive
         self._size = Size(config.batch, rest=GROW_AFTER)  # jobs in a part
-        self._pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE)
+        self._pauses = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._losses = 0  # connections lost over the part under way
         self._held_up = False  # a part was, and there may be locked rows: look before each
         self._refused: Job[Any] | None = None  # its outcome was the last to be refused

@@ -37,9 +37,9 @@ class Write(NamedTuple):
     """One statement that writes outcomes, and the fates that it takes.
 
     `takes` gets the state of a fate, whether the fate tells something (an error or an output), and whether the end of the job is
-    kept in the archive: only a success is ever left out of it. Without columns the statement is given the ids and each of their
-    claims once, and its tag counts the rows. With columns it is given an array of ids, one of claims and the columns, and answers
-    with a row that begins with the count.
+    kept in the archive: only a success is ever left out of it. Without columns the parameters are the ids and the distinct
+    claims, and the number of rows is read from the command tag. With columns the parameters are an array of ids, one of claims
+    and the columns, and the answer is a row that begins with the number.
     """
 
     statement: str

@@ -1,23 +1,23 @@
-"""Pauses between attempts: they double up to the longest, and a success begins them anew."""
+"""Backoff between attempts: they double up to the longest, and a success begins them anew."""
 
-from fastq.pauses import Pauses, spread
+from fastq.backoff import Backoff, spread
 
 
 def test_pauses_double_up_to_the_longest():
-    pauses = Pauses(0.5, 3.0)
+    pauses = Backoff(0.5, 3.0)
 
     assert [pauses.next() for _ in range(5)] == [0.5, 1.0, 2.0, 3.0, 3.0]
 
 
 def test_the_coming_pause_can_be_seen_without_being_used_up():
-    pauses = Pauses(0.5, 3.0)
+    pauses = Backoff(0.5, 3.0)
     pauses.next()
 
     assert (pauses.coming, pauses.coming, pauses.next()) == (1.0, 1.0, 1.0)
 
 
 def test_a_success_begins_with_the_first_pause_again():
-    pauses = Pauses(0.5, 3.0)
+    pauses = Backoff(0.5, 3.0)
     pauses.next()
     pauses.next()
 

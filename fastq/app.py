@@ -115,7 +115,7 @@ def _is_installed(filename: str) -> bool:
 def _is_ours(filename: str) -> bool:
     return (
         filename.startswith("<frozen importlib")
-        or Path(filename).is_relative_to(Path(__file__).parents[1])
+        or Path(filename).is_relative_to(Path(__file__).parent)
         or (filename == importlib.__file__)
     )
 

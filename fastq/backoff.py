@@ -1,6 +1,6 @@
-"""Pauses between attempts that fail: each is twice as long as the one before, up to the longest; a success begins them anew.
+"""Backoff between attempts that fail: each is twice as long as the one before, up to the longest; a success begins them anew.
 
-Plain values: one thread has a `Pauses` for each thing that it tries again and again, and sleeps by itself. The figures are the
+Plain values: one thread has a `Backoff` for each thing that it tries again and again, and sleeps by itself. The figures are the
 caller's, with their reasons. It deliberately counts no attempts and knows no clock.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 
-class Pauses:
+class Backoff:
     """The pauses of one thread that tries something again and again."""
 
     def __init__(self, first: float, longest: float) -> None:
