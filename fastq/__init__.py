@@ -5,6 +5,8 @@
 
 Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.testing` and
 `fastq.events.subscribe`; all else may change. `kind` and `Kind` are the two further ways to declare args.
+
+The folders beside this file are rooms, with a sentence each. The modules beside them serve all rooms, in any process.
 """
 
 from importlib import import_module

@@ -57,7 +57,8 @@ TWINS = (
         "fastq/enqueue/sessions.py",
         {
             "Runs in the enqueuing event loop; a client has one of these for each event loop.": (
-                "Runs in the enqueuing threads; a client has one of these for each process, and all its threads share it."
+                "Runs in the enqueuing threads, and in a timer's for late wake-ups; a client has one for each process, which its "
+                "threads share."
             ),
             "The connections and the wake-ups of one event loop.": "The connections and the wake-ups of one process.",
         },

@@ -15,8 +15,9 @@ each worker process maps it. Everything is a 64-bit integer, written whole, so a
         and mode             timeout of that job, and the last one that it executed before it came to rest
 
 Every claimed job is in a slot or in the ring until its completion is written, also one that ran long, has ended and waits in the
-outbox. The producer, which alone writes the ring, sees to it: before later ids can push the id of an executing job out of the
-ring, it puts that id in again (`claimed`), so that executors do nothing for it. See RING_TIMES.
+outbox. Only the producer adds to the ring (the main thread of a broken process marks ended ids in it, just before it exits).
+Before newer ids overwrite the id of an executing job, the producer adds that id again (`claimed`), so that executors do nothing
+for it. See RING_TIMES.
 The turn of a queue is a byte-range lock on the file: the kernel frees it when its holder dies. The board deliberately holds no
 pointer, no length that a reader trusts without a bound, and nothing that must survive the supervisor.
 """

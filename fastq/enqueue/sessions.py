@@ -1,7 +1,7 @@
 # Made by tools/twins.py from fastq/enqueue/sessions_async.py: change that file, then run `make twins`.
 """Carry a client's statements to Postgres, and see to it that the workers are woken.
 
-Runs in the enqueuing threads; a client has one of these for each process, and all its threads share it.
+Runs in the enqueuing threads, and in a timer's for late wake-ups; a client has one for each process, which its threads share.
 Without a connection of the caller's, each statement is a transaction of its own, on a connection of the pool's.
 
 Invariant: a wake-up is sent with its statement or after it, never before the jobs are there; and no statement is lost by its
@@ -99,7 +99,7 @@ class Sessions:
     def _sending(self, conn: Any, run: Callable[[bool], Rows], *, wake: bool) -> Rows:
         """Run a statement with its hint, and once more without one if the server has no room for it.
 
-        In a transaction of the caller's nothing of this happens here: there it is the commit that is refused.
+        In the caller's own transaction nothing is run again: the server refuses at the caller's commit.
         """
         if not wake:
             return run(False)

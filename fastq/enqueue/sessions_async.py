@@ -100,7 +100,7 @@ class AsyncSessions:
     async def _sending(self, conn: Any, run: Callable[[bool], Awaitable[Rows]], *, wake: bool) -> Rows:
         """Run a statement with its hint, and once more without one if the server has no room for it.
 
-        In a transaction of the caller's nothing of this happens here: there it is the commit that is refused.
+        In the caller's own transaction nothing is run again: the server refuses at the caller's commit.
         """
         if not wake:
             return await run(False)

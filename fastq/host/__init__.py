@@ -1,1 +1,1 @@
-"""A host: the supervisor, its worker processes and their places, their sign of life, and the only LISTEN."""
+"""A host, in the threads of its supervisor: worker processes and how they are forked, their sign of life, the only LISTEN."""

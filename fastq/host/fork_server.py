@@ -66,8 +66,10 @@ class ForkServer:
         self._app_dir = app_dir
         self._url = url
         self._board = board
-        self._starting = False  # written by the main thread; read by the handler of its signals
-        self._interrupted = False  # the other way round; each writes its own before it reads the other's, so one sees it
+        # `start` sets the first in the main thread and then reads the second; the handler of its signals sets the second and then
+        # reads the first, and clears it. Each writes before it reads, so an interrupt is never missed.
+        self._starting = False
+        self._interrupted = False
         if not config.core_dumps:
             _leave_no_cores()
         _allow_descriptors(OWN_DESCRIPTORS + DESCRIPTORS_OF_CHILD * 2 * config.process_count)  # twice: others may recycle

@@ -1,1 +1,1 @@
-"""The door to Postgres: sessions, the clients' pool, the meaning of its errors, hints, a server of our own for a first run."""
+"""The door to Postgres, in any process: sessions, pool, hints, errors; and a server of our own that commands and tests start."""

