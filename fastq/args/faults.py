@@ -95,7 +95,7 @@ def fault_in_fields(type_: Any) -> str | None:
         path, kind = todo.pop()
         if isinstance(kind, msgspec.inspect.CustomType):
             name = getattr(kind.cls, "__qualname__", kind.cls)
-            return f"field '{path}' is a {name}, which JSON cannot hold; give the job what the worker finds it by"
+            return f"field '{path}' is a {name}, which JSON cannot hold; give the job a key by which its worker finds the object"
         if id(getattr(kind, "cls", kind)) not in seen:
             seen.add(id(getattr(kind, "cls", kind)))
             todo += reversed([(f"{path}.{label}".strip("."), part) for label, part in _parts_of(kind)])

@@ -262,7 +262,7 @@ class Elector(Threaded):
 
     def _end(self, candidacy: Candidacy, reason: str) -> Fence:
         fence, candidacy.fence = candidacy.fence, None
-        assert fence is not None, "only what is held can end"
+        assert fence is not None, "a candidacy that holds no lease cannot end"
         if reason == "lost":
             candidacy.trust.until = 0.0  # before anybody acts upon the news
         candidacy.end(fence, reason)

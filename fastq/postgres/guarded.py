@@ -115,5 +115,5 @@ def lockable(place: int, name: str) -> int:
 
 def _refusal(path: Path, owner: User) -> ConfigError:
     return ConfigError(
-        f"{path}: expected a plain file of uid {owner.uid}, found a link or something of another's: look who put it there"
+        f"{path}: expected a plain file of uid {owner.uid}, found a link or another user's file: see where it comes from"
     )

@@ -123,7 +123,7 @@ def check_owner(connection: Connection) -> None:
     )
     if not may:
         raise MigrationError(
-            f"the schema '{connection.schema}' belongs to the role '{owner}', and who leads makes and drops partitions in it, "
+            f"the schema '{connection.schema}' belongs to the role '{owner}', and a leader makes and drops partitions in it, "
             f"but '{role}' is no member of '{owner}': run as '{owner}', grant it to '{role}', "
             "or set FASTQ_LEAD=off where another host leads (docs/postgres.md, Roles)"
         )

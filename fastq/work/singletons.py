@@ -245,7 +245,7 @@ class Runner:
         if not self._is_async:
             if unrun(self._function(handle)) is not None:
                 raise TypeError(
-                    "it gave back what has yet to run, and nobody runs that: the outermost decorator must give an async def "
+                    "it returned a coroutine or generator, which nobody runs: the outermost decorator must give an async def "
                     "(or a function without yield)"
                 )
             return

@@ -20,7 +20,7 @@ NONE_LEFT = "select count(*) = 0 from fastq.job"
 KEEP = "create table if not exists public.kept (like fastq.job)"
 RESTORE = "insert into fastq.job overriding system value select * from public.kept"
 HALF = 0.5  # as if they were between two places
-FAILED = "does not know what this attempt came to"
+FAILED = "does not know the outcome of this attempt"
 
 
 @pytest.fixture(autouse=True)

@@ -117,7 +117,7 @@ def test_a_policy_that_does_not_answer_is_given_up_as_a_job_is(supervise, jobs, 
     undecided = jobs.add(kind)
     error = jobs.wait_for(undecided, "retryable", timeout=5).errors[0]["error"]
 
-    assert error.startswith("JobTimeout: took longer than 0.4 s to tell what it came to")
+    assert error.startswith("JobTimeout: took longer than 0.4 s to tell its outcome")
     assert jobs.wait_for(jobs.add("nap"), "completed").attempt == 1
     assert "warning process.recycles" in supervisor.said
     assert supervisor.stop()[0] == 0, supervisor.said

@@ -79,7 +79,7 @@ FIRST_AGAIN, LAST_AGAIN = 10.0, 600.0
 """Seconds until the refused end of a job is tried again, doubling. Guesses: each try is a few statements and log lines."""
 
 TOLD = (
-    "the database does not know what this attempt came to, though its process lives: the completion was refused (see "
+    "the database does not know the outcome of this attempt, though its process lives: the completion was refused (see "
     "completion.refused in the log), or lost with a failover, a restore or a crash of the server"
 )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOLD_EVERY = 60.0
 """Seconds between two reports of the same: a guess at how often a person wants to read that it goes on."""
 
-UNHEARD = "who enqueues it does not import its worker: write max_attempts where its args are declared"
+UNHEARD = "the program that enqueues it does not import its worker: write max_attempts where its args are declared"
 """The remedy for a job that has the default of attempts though its worker states another number."""
 
 

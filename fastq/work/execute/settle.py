@@ -28,7 +28,7 @@ def settle(job: Job[Any], value: object, error: BaseException | None, *, leaving
     try:
         return _settled(job, value, error, leaving)
     except BaseException as another:  # noqa: BLE001 - code of the user's has run: a text, a subscriber
-        return outcome.failed(job, f"what the attempt came to could not be told: {texts.told(another)}")
+        return outcome.failed(job, f"the outcome of the attempt could not be told: {texts.told(another)}")
 
 
 def _settled(job: Job[Any], value: object, error: BaseException | None, leaving: bool) -> object:

@@ -157,7 +157,7 @@ class Watchdog(Service):
             return
         told = f"and did not end within {self._grace:g} s of being told to"
         if watched.phase is Phase.SETTLING:
-            told = "to tell what it came to (retry_delay, an error's text, a subscriber), and is not interrupted there"
+            told = "to tell its outcome (retry_delay, an error's text, a subscriber), and is not interrupted there"
         failed = outcome.failed(job, f"JobTimeout: took longer than {timeout:g} s {told}")
         fields = {"id": job.id, "kind": job.kind, **outcome.attempt_of(job, failed), "timeout": timeout, "grace": self._grace}
         emit("job.given_up", level=logging.WARNING, **fields)
