@@ -22,7 +22,7 @@ import msgspec
 from fastq.args.meta import EMPTY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 SEPARATOR = b"\x1e"
 """Stands between kinds: valid JSON, which the args are, has no raw control character either."""
@@ -102,19 +102,18 @@ class Claimed:
         """Return the args of each job as JSON."""
         return self.args.split(BETWEEN)
 
-    def batches(self) -> list[tuple[KindBatch, Sequence[int], bytes]]:
-        """Split the claim by kind; return the batch, the rows and the args of each."""
+    def batches(self) -> Iterator[tuple[KindBatch, Sequence[int], bytes]]:
+        """Split the claim by kind; yield batch, rows and args of each; the text of one kind at a time is in memory."""
         only = self._only_kind()
         if only is not None:
-            return [(KindBatch(self, only.decode()), range(len(self.ids)), self.args)]
+            yield KindBatch(self, only.decode()), range(len(self.ids)), self.args
+            return
         elements = self.split_args()
         rows_by_kind: dict[bytes, list[int]] = {}
         for row, kind in enumerate(self._kinds.split(SEPARATOR)):
             rows_by_kind.setdefault(kind, []).append(row)
-        return [
-            (KindBatch(self, kind.decode()), rows, BETWEEN.join([elements[row] for row in rows]))
-            for kind, rows in rows_by_kind.items()
-        ]
+        for kind, rows in rows_by_kind.items():
+            yield KindBatch(self, kind.decode()), rows, BETWEEN.join([elements[row] for row in rows])
 
     def forget_args(self) -> None:
         """Let go of the undecoded args: a job that runs for hours keeps its claim, but needs no neighbour's args."""

@@ -92,9 +92,9 @@ def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read | No
     bad: Jobs = []
     unknown: Jobs = []
     read = read or _chosen().read
-    batches = claimed.batches()
-    for batch, rows, blob in batches:
-        whole = len(batches) == 1
+    whole = True
+    for batch, rows, blob in claimed.batches():
+        whole = len(rows) == len(claimed.ids)
         ids = claimed.ids if whole else [claimed.ids[row] for row in rows]
         attempts = claimed.attempts if whole else [claimed.attempts[row] for row in rows]
         worker = workers.get(batch.kind)
@@ -108,7 +108,7 @@ def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read | No
             jobs[place].outcome = jobs[place].args
             bad.append(jobs[place])
         good.extend(jobs if not refused else [job for job in jobs if type(job.args) is not ArgsError])
-    if len(batches) > 1:
+    if not whole:
         good.sort(key=lambda job: job.row)  # as claimed, not kind by kind
     return good, bad, unknown
 
