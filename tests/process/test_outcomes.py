@@ -71,7 +71,8 @@ def test_what_is_raised_is_recorded_and_the_worker_says_how_long_to_wait(run, jo
     trace = last.errors[0]["trace"]
     assert trace.startswith("Traceback")
     assert 'raise ValueError({"raise nul"' in trace
-    assert "fastq/work/" not in trace  # the user's frames, not ours
+    assert "work/execute/" not in trace
+    assert "work/shared/" not in trace
 
 
 def test_an_error_is_capped_and_cleaned_of_what_postgres_cannot_store(run):
