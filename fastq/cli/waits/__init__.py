@@ -1,0 +1,1 @@
+"""The commands about the things for which one job waits for others: gates, keys of unique jobs, workflows."""

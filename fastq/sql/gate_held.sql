@@ -1,0 +1,19 @@
+-- what: the discarded jobs that hold their keys at gates, up to $1, the oldest ids first: job, queue, gates, kind, and when it was
+--       discarded. The last two are null when retention has removed the job from the archive.
+-- called by: admin/held: to list them, and to find those of a key.
+-- index: job_pkey; job_archive_id (block ranges); the permits are read from end to end.
+-- locks: none.
+select held.job, held.queue, held.gates, ended.kind, ended.finalized_at
+from (
+    select gate_permit.job, gate_permit.queue::text as queue, gate_permit.gates::text as gates
+    from fastq.gate_permit
+    where starts_with(gate_permit.gates, '[["order-hold"') and not exists (select from fastq.job where job.id = gate_permit.job)
+    order by gate_permit.job
+    limit $1::bigint
+) as held
+left join lateral (
+    select min(job_archive.kind::text) as kind, min(job_archive.finalized_at) as finalized_at
+    from fastq.job_archive
+    where job_archive.id = held.job
+) as ended on true
+order by held.job

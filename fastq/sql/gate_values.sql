@@ -1,0 +1,6 @@
+-- what: the values of gates that operators have set.
+-- called by: admin/gates, lead/gate/gatekeeper: to list them; in each of its runs, but for those that
+--            follow another closely.
+-- index: gate_pkey, from end to end: as many rows as there are gates with values of their own.
+-- locks: none.
+select name, at_most from fastq.gate order by name
