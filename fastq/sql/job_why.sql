@@ -1,0 +1,107 @@
+-- what: what tells why a job is where it is: its row, living or finished; where it runs; the pauses that hold it, as JSON; whether its queue is worked, its kind
+--       known, its domain and the schema led; how many jobs come before it; and the room at each gate at which it waits, as JSON:
+--       name, key, weight, number, the weight that is admitted there, the job if it is a single one, the gate's sort and what it has more, and whether
+--       that job has ended and holds the key. Of a discarded job, the gates of which it holds keys. $1 id; counts stop at $2 jobs before it, $3 admitted ones.
+-- called by: admin/why, enqueue/client, enqueue/client_async: why.
+--       The last column is the process id of a session of the server that has the row locked.
+-- index: job_pkey; job_archive_id (block ranges); process_pkey; of an available job the range of job_ready before it, of one that waits at
+--        gates that of job_waiting. process and lease have as many rows as there are processes and leases; of gate_permit up to $3 rows are read.
+-- locks: none.
+with mine as (
+    select id, state, kind, queue::text as queue, priority::smallint as priority, seq, attempt, max_attempts, scheduled_at, attempted_at,
+        claim, cancel_requested, xmax as locker, waits_for, case when starts_with(waits_for, '[') then waits_for::jsonb end as at_gates, errors -> -1 ->> 'error' as error
+    from fastq.job
+    where id = $1::bigint
+), entry as (
+    select given.nth, given.part ->> 0 as sort, given.part ->> 1 as name, given.part -> 2 as key, (given.part ->> 3)::bigint as weight, (given.part ->> 4)::int as at_most, given.part -> 5 as more,
+        case when starts_with(given.part ->> 0, 'order') then 1 end as highest  -- no operator can set more there
+    from mine
+    cross join jsonb_array_elements(mine.at_gates) with ordinality as given (part, nth)
+), admitted as materialized (
+    select sample.gates::jsonb as gates, count(*) as jobs, min(sample.job) as job
+    from (select job, gates from fastq.gate_permit where exists (select from entry) limit $3::bigint) as sample
+    group by sample.gates
+), taken as (
+    select entry.nth, sum(admitted.jobs * (given.part ->> 3)::bigint)::bigint as weight,
+        case when sum(admitted.jobs) = 1 then min(admitted.job) end as job
+    from admitted
+    cross join jsonb_array_elements(admitted.gates) as given (part)
+    join entry on entry.name = (given.part ->> 1)
+      and (entry.key = (given.part -> 2) or entry.sort = 'fair')  -- the keys of a fair gate share its room
+    group by entry.nth
+), room as (
+    select json_agg(json_build_array(
+        entry.name, entry.key, entry.weight, least(coalesce(gate.at_most, entry.at_most), entry.highest), coalesce(taken.weight, 0), taken.job, entry.sort,
+        coalesce(entry.more, '[]'),
+        case when taken.job is not null then (select count(*) from fastq.job where job.id = taken.job) = 0 end
+    ) order by entry.nth)::text as gates
+    from entry
+    left join fastq.gate on gate.name = entry.name
+    left join taken on taken.nth = entry.nth
+), paused as (
+    select json_agg(json_build_array(
+        found.sort, found.name, found.key, found.paused_at, found.paused_until, found.reason, found.paused_until <= clock_timestamp()
+    ) order by found.sort desc, found.name desc, found.key)::text as pauses
+    from (
+        select 'queue' as sort, queue.name::text as name, '' as key, queue.paused_at, queue.paused_until, queue.pause_reason as reason
+        from mine
+        join fastq.queue on queue.name = any (array[mine.queue, '*'])
+        where queue.paused_at is not null
+        union all
+        select pause.sort::text, pause.name::text, pause.key::text, pause.paused_at, pause.paused_until, pause.reason
+        from mine
+        join fastq.pause on case
+            when pause.sort = 'kind' then pause.name = mine.kind
+            else exists (
+                select from entry
+                where entry.name = pause.name and case when pause.key = '' then true else pause.key::jsonb = entry.key end
+            ) end
+    ) as found
+)
+select mine.id, mine.state, mine.kind, mine.queue, mine.attempt, mine.max_attempts, mine.scheduled_at, mine.attempted_at,
+    null::timestamptz as finalized_at, mine.error, mine.cancel_requested, mine.waits_for, null::text as cause,
+    process.host, process.pid, coalesce(process.expires_at > clock_timestamp(), false) as beats,
+    mine.scheduled_at <= clock_timestamp() as is_due,
+    paused.pauses,
+    worked.works, worked.knows, led.domain_led, led.schema_led,
+    case when mine.seq is not null then (
+        select count(*) from (
+            select from fastq.job
+            where job.queue = mine.queue and job.seq is not null and (job.priority, job.seq) < (mine.priority, mine.seq)
+              and job.state = 'available'
+            limit $2::bigint
+        ) as before
+    ) when mine.at_gates is not null then (
+        select count(*) from (
+            select from fastq.job
+            where job.queue = mine.queue and job.waits_for = mine.waits_for and (job.priority, job.id) < (mine.priority, mine.id)
+            limit $2::bigint
+        ) as before
+    ) end as before,
+    room.gates,
+    (select locks.pid from pg_catalog.pg_locks as locks
+     where locks.locktype = 'transactionid' and locks.granted and locks.transactionid = mine.locker limit 1) as locked_by
+from mine
+cross join room
+cross join paused
+left join fastq.process on process.id = (mine.claim >> 32)
+cross join lateral (
+    select count(*) > 0 as works, count(*) filter (where other.kinds is null or mine.kind = any (other.kinds)) > 0 as knows
+    from fastq.process as other
+    where other.expires_at > clock_timestamp() and mine.queue = any (string_to_array(other.queues, ','))
+      and other.pid::text <> split_part(other.supervisor, ':', 2)  -- the number that a supervisor holds ready for its next child
+      and coalesce(cardinality(other.kinds) <> 0, true)  -- an app of singletons alone works no jobs
+) as worked
+cross join lateral (
+    select count(*) filter (where lease.name = 'schema') > 0 as schema_led,
+        count(*) filter (where lease.name = 'leader:default' or (lease.name like 'leader:%' and mine.queue = any (lease.queues))) > 0
+            as domain_led
+    from fastq.lease
+    where lease.holder <> '' and lease.expires_at > clock_timestamp()
+) as led
+union all
+select id, state, kind, queue, attempt, max_attempts, null, attempted_at, finalized_at, errors -> -1 ->> 'error', false, null, meta ->> 'cause',
+    null, null, null, null, null, null, null, null, null, null,
+    (select gates::text from fastq.gate_permit where gate_permit.job = job_archive.id and job_archive.state = 'discarded'), null
+from fastq.job_archive
+where id = $1::bigint
