@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE =
 # Folders in which no test starts a Postgres of its own, by the command line; those that share one are marked `server`.
 UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/test_house.py tests/test_leases_doc.py tests/test_prose.py tests/test_public_api.py
 .DEFAULT_GOAL := help
-.PHONY: help build twins run unit test older slow simulation lint types check beyond ci bench chaos failover asan fuzz clean
+.PHONY: help build twins run unit test older slow simulation seeds lint types check beyond ci bench chaos failover asan fuzz clean
 
 help:  ## list the commands
 	@echo "make run is the place to start; make check is for each commit, make ci what a change must pass."
@@ -35,7 +35,7 @@ unit: build  ## run the tests that need no database: what to run after each edit
 	$(BIN)/pytest -q -n 2 -m 'not slow and not server' $(UNIT)
 
 test: build  ## run the tests, on Postgres 18
-	@echo "some 5,000 tests, about 4 minutes on two cores that have nothing else to do"
+	@echo "some 8,000 tests, about 5 minutes on two cores that have nothing else to do"
 	$(BIN)/pytest -q -n 4 --dist loadfile -m 'not slow'
 
 older: build  ## run the tests of the SQL on Postgres 16
@@ -44,8 +44,12 @@ older: build  ## run the tests of the SQL on Postgres 16
 slow: build  ## run the tests that take longer than a few seconds each
 	$(BIN)/pytest -q -m slow
 
-simulation: build  ## try 10,000 schedules of writers and claims on a model of Postgres: some five minutes of one core
+simulation: build  ## try 10,000 schedules of the cursor and as many of the gatekeeper on a model of Postgres: some 15 minutes
 	$(BIN)/python -m tests.simulation --seeds 10000
+	$(BIN)/python -m tests.simulation --of gate --seeds 10000
+
+seeds: build  ## try 1,000 schedules of the gatekeeper; the tests try the first hundred
+	$(BIN)/python -m tests.simulation --of gate --seeds 1000
 
 lint: build  ## check style and format
 	$(BIN)/ruff check .
@@ -56,7 +60,7 @@ types: build  ## check types
 
 check: lint types test  ## lint, types and tests: before each commit
 
-beyond: lint types older asan fuzz
+beyond: lint types older seeds asan fuzz
 
 ci: test beyond  ## everything a change must pass: in CI `make test`, then `make beyond`
 
@@ -65,6 +69,8 @@ bench: build  ## measure, one question per file
 
 chaos: build  ## kill processes at random and account for every job
 	$(BIN)/python -m tests.chaos --jobs 20000 --kills 23 --json
+	$(BIN)/python -m tests.chaos.gated
+	$(BIN)/python -m tests.chaos.workflows
 	$(BIN)/python -m tests.chaos.forgotten
 	$(BIN)/python -m tests.chaos.lost_beats
 

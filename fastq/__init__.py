@@ -6,22 +6,30 @@
 Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.testing` and
 `fastq.events.subscribe`; all else may change. `kind` and `Kind` are the two further ways to declare args.
 
-The folders beside this file are rooms, with a sentence each. The modules beside them serve all rooms, in any process.
+The folders beside this file are rooms; each begins with a sentence about itself. The modules beside them serve all rooms, in any
+process: app.py imports the application, config.py has the settings, environment.py hands them on, events.py and log.py report,
+masked.py and texts.py make texts fit to be seen and stored, service.py is a part with threads, backoff.py and size.py say when
+to try again and how much at once.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fastq.args.gates import Fair, Limit, Ordered
 from fastq.args.kinds import Args, Kind, kind
+from fastq.args.queues import Queue
+from fastq.args.rate import Rate
+from fastq.args.unique import Unique
 from fastq.config import Config
 from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.errors import FastqError
 from fastq.jobs.job import Job, JobCancelled, JobTimeout, State
-from fastq.jobs.outcome import Cancel, Snooze
+from fastq.jobs.outcome import Cancel, RateLimited, Snooze
 from fastq.jobs.periodic import Backfill
 from fastq.jobs.registry import Registry
 from fastq.jobs.schedule import Cron, Every
 from fastq.jobs.worker import Worker
+from fastq.workflows.steps import Step, Workflow, chain, group
 
 if TYPE_CHECKING:
     from fastq.admin.jobs import JobDetail
@@ -41,6 +49,7 @@ __all__ = [
     "Enqueue",
     "Enqueued",
     "Every",
+    "Fair",
     "FastqError",
     "Job",
     "JobCancelled",
@@ -48,12 +57,22 @@ __all__ = [
     "JobTimeout",
     "Kind",
     "Lease",
+    "Limit",
+    "Ordered",
+    "Queue",
+    "Rate",
+    "RateLimited",
     "Registry",
     "Singleton",
     "SingletonStopped",
     "Snooze",
     "State",
+    "Step",
+    "Unique",
     "Worker",
+    "Workflow",
+    "chain",
+    "group",
     "kind",
 ]
 

@@ -4,6 +4,8 @@
     ├── ConfigError           a setting (flag, FASTQ_* variable) has a bad value
     ├── OptionError           an option of a kind or of one enqueue (queue, priority, tags ...) has a bad value
     ├── ArgsError             args that cannot be stored, or stored args that do not fit their type
+    ├── DuplicateJob          another job holds the key of a unique one
+    ├── WorkflowError         a workflow is unknown, has ended, was cancelled, or has a step of that name
     ├── UnknownKind           a job of a kind without a worker here, or args of a class that names no kind
     ├── RegistryError         a worker that cannot be registered
     ├── MigrationError        the schema is missing, too old, too new, or could not be migrated
@@ -47,6 +49,33 @@ class ArgsError(FastqError, ValueError):
         at = "" if self.position is None else f" at position {self.position}"
         field = f", field '{self.field}'" if self.field else ""
         return f"args of kind '{self.kind}'{at}{field}: {self.reason}"
+
+
+class DuplicateJob(FastqError):
+    """Another job holds the key of a unique job.
+
+    `holder` is the id of that job, None if it is another one of the same call; `state` is its state, None if it has ended.
+    `position` is the element of a batch.
+    """
+
+    def __init__(self, holder: int | None, state: str | None, *, position: int | None = None) -> None:
+        super().__init__(holder, state)
+        self.holder = holder
+        self.state = state
+        self.position = position
+
+    def __str__(self) -> str:
+        """Say which job it is."""
+        at = "" if self.position is None else f"at position {self.position}: "
+        if self.holder is None:
+            return f"{at}an element before it has the same key, and there is to be one job of a key"
+        return (
+            f"{at}job {self.holder}{f' ({self.state})' if self.state else ''} holds the key, and there is to be one job of a key"
+        )
+
+
+class WorkflowError(FastqError):
+    """A workflow cannot be changed or waited for: there is none, it has ended, it was cancelled, it has a step of that name."""
 
 
 class UnknownKind(FastqError):

@@ -14,7 +14,9 @@ from tests.helpers import execute, wait_for
 ROOT = Path(__file__).parent.parent
 PROGRAMS = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if "Registry()" in path.read_text())
 
-MORE = {  # what is left to do, where that is not the number of jobs: here, to see three pulses and the report
+MORE = {  # what is left to do, where that is not the number of jobs: three pulses and the report; callbacks, which come after all
+    "batch": "select 2 - count(*) from fastq.job_archive where kind = 'tell'",
+    "workflow": "select 1 - count(*) from fastq.job_archive where kind = 'sweep'",
     "periodic": "select 4 - count(*) from (select kind from fastq.job_archive order by kind = 'pulse', id limit 4) as job",
 }
 
@@ -98,6 +100,77 @@ def check_periodic(database: str, printed: str) -> None:
     assert pulses[0][0] == pulses[0][1], "each tick once"
 
 
+def check_limits(database: str, printed: str) -> None:
+    assert states(database) == [("call", "completed", 24, 1), ("export", "completed", 3, 1)]
+    assert re.search(r"job \d+ waits at the gate 'crm-api' for key \"Ada\"", printed)
+    ran = execute(
+        database,
+        "select args ->> 'account', case kind when 'export' then 2 else 1 end, (output ->> 0)::float, (output ->> 1)::float "
+        "from fastq.job_archive",
+    )
+
+    def beside(moment: float, account: str | None = None) -> int:
+        return sum(weight for name, weight, began, ended in ran if began <= moment < ended and account in (None, name))
+
+    assert all(beside(began, account) <= 2 for account, _, began, _ in ran)
+    assert max(beside(began) for _, _, began, _ in ran) > 2, "accounts do not wait for each other"
+
+
+def check_rates(database: str, printed: str) -> None:
+    assert states(database) == [("sms", "completed", 25, 1)]
+    assert re.search(r"job \d+ waits at the gate 'sms-api' for key \"Ada\": 10 may start in 2 s", printed)
+    rows = execute(database, "select args ->> 'account', extract(epoch from attempted_at)::float from fastq.job_archive")
+    for account in ("Ada", "Grace"):
+        starts = [float(str(at)) for name, at in rows if name == account]
+        assert max(sum(begin <= at <= begin + 2 for at in starts) for begin in starts) <= 10 + 2
+
+
+def check_fairness(database: str, printed: str) -> None:
+    assert states(database) == [("report", "completed", 75, 1)]
+    assert re.search(r"job \d+ waits at the gate 'customers' for key \"Barbara\"", printed)
+    began = "select args ->> 'customer' from fastq.job_archive order by (output)::text::float"
+    order = [str(customer) for (customer,) in execute(database, began)]
+    done = {customer: len(order) - order[::-1].index(customer) for customer in ("Ada", "Grace", "Barbara")}
+    assert done["Grace"] < done["Ada"]
+    assert done["Barbara"] < done["Ada"], "a round has two of hers"
+    assert max(done["Grace"], done["Barbara"]) < 40, order
+
+
+def check_workflow(database: str, printed: str) -> None:
+    assert states(database) == [
+        ("fetch_orders", "completed", 1, 1),
+        ("mail_report", "completed", 1, 1),
+        ("sum_region", "cancelled", 1, 1),
+        ("sum_region", "completed", 4, 1),
+        ("sweep", "completed", 1, 1),
+    ]
+    assert "nowhere  cancelled None\nto ada@example.org: 1600\n" in printed
+    assert printed.index("2026-11-19: swept") > printed.index("to ada@example.org")
+    assert execute(database, "select completed, cancelled, ended_at is not null from fastq.workflow") == [(6, 1, True)]
+
+
+def check_batch(database: str, printed: str) -> None:
+    assert states(database) == [
+        ("mail_list", "completed", 1, 1),
+        ("mail_one", "completed", 22, 1),
+        ("mail_one", "discarded", 1, 1),
+        ("tell", "completed", 2, 1),
+    ]
+    assert "all mails are out: 23 of 24" in printed
+    assert printed.count("a mail has failed") == 1
+
+
+def check_unique(database: str, printed: str) -> None:
+    assert states(database) == [("sync", "completed", 3, 1)]
+    assert printed.count("first asked for by change 1\n") == 3
+
+
+def check_pausing(database: str, printed: str) -> None:
+    assert states(database) == [("call_provider", "completed", 3, 1), ("note", "completed", 1, 1)]
+    assert re.search(r"job \d+ waits because kind 'call_provider' is paused since .*, until .*: the provider is down", printed)
+    assert printed.index("notes are written") < printed.index("call 0")
+
+
 CHECKS: dict[str, Callable[[str, str], None]] = {
     "quickstart": check_quickstart,
     "transaction": check_transaction,
@@ -106,6 +179,13 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "idempotent": check_idempotent,
     "singleton": check_singleton,
     "periodic": check_periodic,
+    "limits": check_limits,
+    "rates": check_rates,
+    "fairness": check_fairness,
+    "unique": check_unique,
+    "workflow": check_workflow,
+    "batch": check_batch,
+    "pausing": check_pausing,
 }
 
 

@@ -21,7 +21,7 @@ ROOMS = (
     "errors events masked backoff size texts",
     "args",
     "jobs",
-    "settings",
+    "settings workflows",
     "config",
     "environment log sql board app",
     "postgres",
@@ -29,12 +29,13 @@ ROOMS = (
     "schema adapters service",
     "leases",
     "work/shared admin lead/term",
-    "work/codec lead/chores enqueue",
+    "work/codec lead/chores lead/gate lead/unique lead/workflow enqueue",
     "work/cursor lead",
     "work/claim work/execute work/complete",
     "work",
     "host",
     "cli/terminal",
+    "cli/waits",
     "cli",
     "bench",
     "testing __init__ __main__",
@@ -45,11 +46,12 @@ ROOM_MODULES = 12
 
 TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("jobs/registry", "leases/singleton"): "a registry's decorator says what the functions are given that it takes",
+    ("workflows/steps", "enqueue/items"): "a step is a job as the clients take it, with or without options of its own",
     ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",
     ("work/shared/held", "work/complete/completer"): "the same",
 }
 
-NAMED_AFTER = ("cli", "cli/terminal", "bench", "admin", "lead/chores")
+NAMED_AFTER = ("cli", "cli/terminal", "cli/waits", "bench", "admin", "lead/chores")
 """Rooms of commands, operations and chores: their modules are named after the thing that they are about, as that itself is."""
 
 DOORS = {  # what is imported -> who may

@@ -14,9 +14,10 @@ from fastq import errors, testing
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
-    "Args", "AsyncClient", "Backfill", "Cancel", "Client", "Config", "Cron", "Enqueue", "Enqueued", "Every", "FastqError",
-    "Job", "JobCancelled", "JobDetail", "JobTimeout", "Kind", "Lease", "Registry", "Singleton", "SingletonStopped", "Snooze",
-    "State", "Worker", "kind",
+    "Args", "AsyncClient", "Backfill", "Cancel", "Client", "Config", "Cron", "Enqueue", "Enqueued", "Every", "Fair",
+    "FastqError", "Job", "JobCancelled", "JobDetail", "JobTimeout", "Kind", "Lease", "Limit", "Ordered", "Queue", "Rate",
+    "RateLimited", "Registry", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker",
+    "Workflow", "chain", "group", "kind",
 }  # fmt: skip
 OURS = {
     node.name
@@ -90,4 +91,4 @@ def test_importing_it_loads_the_rooms_of_declarations_alone():
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
 
-    assert set(answer.stdout.split()) == {"args", "enqueue", "jobs", "settings"}
+    assert set(answer.stdout.split()) == {"args", "enqueue", "jobs", "settings", "workflows"}

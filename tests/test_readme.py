@@ -62,7 +62,7 @@ def test_the_readmes_jobs_are_enqueued_and_worked(shop: dict[str, str], database
     supervisor.terminate()
 
     assert supervisor.wait(30) == 0
-    assert enqueued == 1 + 1 + 2 + 1000 + 1
+    assert enqueued == 1 + 1 + 2 + 1000 + 1 + 3
 
 
 @pytest.mark.process

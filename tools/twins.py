@@ -64,6 +64,18 @@ TWINS = (
         },
     ),
     Twin(
+        "fastq/enqueue/workflows_async.py",
+        "fastq/enqueue/workflows.py",
+        {
+            "methods of a client in an event loop.": "methods of a client.",
+            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "`Workflows` (workflows.py) is": "`AsyncWorkflows` (workflows_async.py) is",
+            "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
+            "  # noqa: ASYNC109 - as the blocking side has it": "",
+            "Return the sessions of this event loop.": "Return the sessions of this process.",
+        },
+    ),
+    Twin(
         "fastq/enqueue/client_async.py",
         "fastq/enqueue/client.py",
         {

@@ -5,7 +5,6 @@ asked for their help, whose layout differs between versions of Python.
 """
 
 import argparse
-import importlib
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
@@ -54,7 +53,7 @@ def cli_page() -> str:
     for name, text in cli.COMMANDS.items():
         if name in ("bench", "help"):
             continue
-        command = importlib.import_module(f"fastq.cli.{name}")
+        command = cli.module_of(name)
         parser = argparse.ArgumentParser(prog=f"fastq {name}", add_help=False)
         command.add_arguments(parser)
         lines.append(f"## fastq {name}\n\n{text[0].upper()}{text[1:]}.\n")

@@ -49,6 +49,7 @@ class Change:
     id: int
     was: State | None
     outcome: str
+    holder: int | None = None  # of 'held': the job that holds its key
 
 
 def cancel_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
@@ -62,7 +63,8 @@ def cancel_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
 def retry_jobs(connection: Connection, ids: Sequence[int]) -> list[Change]:
     """Make jobs available now: those that wait, for their time or a worker, and finished ones, with at least one more attempt.
 
-    Outcomes: 'available', 'running' (refused), 'missing'.
+    Outcomes: 'available', 'running' (refused), 'held' (it has ended, is unique, and another job holds its key),
+    'waiting' (refused: a step that waits for those before it in its workflow), 'missing'.
     """
     return _change(connection, "job_rerun", ids, hint=True)
 
@@ -84,7 +86,7 @@ def _change(connection: Connection, name: str, ids: Sequence[int], *, hint: bool
                 raise  # nothing was changed
             found = [changes[job_id] for job_id in dict.fromkeys(ids) if job_id not in left]
             raise CutShort(found, len(left), error) from error
-        changes |= {job_id: Change(job_id, State(was) if was else None, outcome) for job_id, was, outcome in rows}
+        changes |= {job_id: Change(job_id, State(was) if was else None, *rest) for job_id, was, *rest in rows}
         left = [job_id for job_id in left if changes[job_id].outcome == "missing"]
     return [changes[job_id] for job_id in dict.fromkeys(ids)]
 

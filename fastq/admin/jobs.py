@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fastq.args.gates import read_entries
 from fastq.args.meta import CAUSE
+from fastq.args.unique import UNIQUE
 from fastq.jobs.job import State
 from fastq.postgres import db, sqlstate
 
@@ -54,7 +56,14 @@ class JobRow:
     attempted_at: datetime | None
     finalized_at: datetime | None
     error: str | None
-    waits_for: str | None  # where it is waiting: 'worker:KIND', for a process that has one for its kind
+    waits_for: str | None  # where it is waiting: 'worker:KIND', for a process that has one for its kind; or its gates, as JSON
+
+    @property
+    def gates(self) -> str | None:
+        """Name the gates at which it waits, with its keys: "the gate 'mail-api' for key 42"; None if it waits at none."""
+        if not (self.waits_for or "").startswith("["):
+            return None
+        return " and at ".join(named(entry.name, entry.key) for entry in read_entries(self.waits_for or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,8 @@ class JobDetail(JobRow):
     `errors` has one object for each failed attempt, the first 10 and the last 15 of them; where others were between these,
     the object behind the gap says in `left_out` how many. `cause` says why a job ended that did not complete: 'failed' (its last
     attempt failed), 'crashed' (its process died), 'lost' (its process showed no life any more), 'asked' (its cancellation was
-    asked for) or 'worker' (its worker cancelled it).
+    asked for), 'worker' (its worker cancelled it) or 'parent' (a job before it in its workflow was cancelled or discarded:
+    `because` in `meta` has these, the nearest first). `unique` is the key of a unique job: [its digest, until, within].
     """
 
     args_json: str
@@ -86,6 +96,7 @@ class JobDetail(JobRow):
     meta: Mapping[str, Any]  # fastq's own: the values that its features keep with the job
 
     cause = CAUSE
+    unique = UNIQUE
 
     @property
     def args(self) -> Any:
@@ -134,6 +145,12 @@ def show_job(connection: Connection, job_id: int) -> JobDetail | None:
         if rows := connection.run("job_show", job_id):
             return detail_of(rows[0])
     return None
+
+
+def named(gate: str, key: msgspec.Raw) -> str:
+    """Write the name of a gate, and the key that a job has there; where all jobs have one it is an empty text."""
+    text = bytes(key).decode()
+    return f"the gate '{gate}'" + ("" if text == '""' else f" for key {text}")
 
 
 def detail_of(row: Sequence[Any]) -> JobDetail:

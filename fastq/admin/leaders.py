@@ -1,7 +1,7 @@
 """Show the leaders, their leases and the last runs of their chores to an operator, and ask a leader to resign.
 
-Plain functions over a connection of the caller's (session.py). A request to resign names the term that it is meant for: sent
-twice, or too late, it ends no other term.
+Runs in the caller's thread, over a connection of the caller's (session.py). A request to resign names the term that it is meant
+for: sent twice, or too late, it ends no other term.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """List, pause, resume, run and delete periodic jobs, for an operator.
 
-Plain functions over a connection of the caller's (`admin.connect` makes one), values in and values out. Each change is one
+Runs in the caller's thread, over a connection of the caller's (session.py), values in and values out. Each change is one
 statement with a notification to the leader; should that be lost, the leader finds the change within seconds.
 
 It deliberately changes no definition: definitions are the application's, and its next start would write them again. So a

@@ -1,16 +1,16 @@
-"""List queues with their counts, show why jobs wait, pause and resume queues, for an operator.
+"""List queues with their counts, show why jobs wait for a worker, pause and resume a queue, for an operator.
 
 Runs in the caller's thread, over a connection of the caller's (session.py). Counts stop at COUNT, so that a queue of millions is
-listed as fast as another. It deliberately knows nothing of single jobs: those are jobs.py's and changes.py's.
+listed as fast as another. Pauses of all sorts are the
+matter of pauses.py. It deliberately knows nothing of single jobs: those are jobs.py's and changes.py's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fastq.args.options import check_queue
-from fastq.postgres import hints
+from fastq.admin import pauses
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,7 +29,9 @@ class QueueRow:
     """One queue; the counts stop at COUNT."""
 
     name: str
-    paused_at: datetime | None
+    paused_at: datetime | None  # by its own pause, or by that of everything
+    paused_until: datetime | None
+    pause_reason: str | None
     available: int
     claimed: int  # in state running: they execute, or wait in their process for an executor; the table does not tell which
     scheduled: int
@@ -51,10 +53,15 @@ class WaitingRow:
     kind: str
     jobs: int
     known: bool  # a living process works the queue and has a worker for the kind
+    paused_at: datetime | None = None  # the kind is
+    paused_until: datetime | None = None
+    reason: str | None = None
 
     @property
     def why(self) -> str:
         """Say why they wait."""
+        if self.paused_at is not None:
+            return str(pauses.PauseRow("kind", self.kind, "", self.paused_at, self.paused_until, self.reason))
         if self.known:
             return f"a living process has a worker for kind '{self.kind}', and takes it when it has room"
         return f"no living process of queue '{self.queue}' has a worker for kind '{self.kind}'"
@@ -70,13 +77,11 @@ def list_waiting(connection: Connection, count: int = COUNT) -> list[WaitingRow]
     return [WaitingRow(*row) for row in connection.run("kind_waiting", count, KINDS)]
 
 
-def pause_queue(connection: Connection, queue: str) -> datetime:
+def pause_queue(connection: Connection, queue: str, until: Any = None, reason: str = "") -> datetime:
     """Stop claims from a queue, on all hosts at their next claim; return since when it is paused."""
-    paused_at: datetime = connection.run_one("queue_pause", check_queue(queue))[0]
-    return paused_at
+    return pauses.pause(connection, {"queue": queue}, until, reason)
 
 
 def resume_queue(connection: Connection, queue: str) -> bool:
     """Let a queue go on; False if it was not paused."""
-    check_queue(queue)
-    return bool(hints.sending(connection, lambda channel: connection.run("queue_resume", queue, channel)))
+    return pauses.resume(connection, {"queue": queue})

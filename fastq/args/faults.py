@@ -1,8 +1,9 @@
 """Find values in args that JSON cannot hold, and their fields: the slow half of args/text.py, with args/equal.py.
 
-Runs in the thread that enqueues, declares a kind or makes an outcome, and only when a cheap test gave cause. Pure functions
-over the user's values, which are read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so args that
-contain themselves end too.
+`fault_in_fields` runs each time that a worker is registered, in the thread that imports the application. The rest runs in the
+thread that enqueues, defines a periodic job or makes an outcome, and only when a cheap test gave cause. Pure functions over the
+user's values, which are read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so args that contain
+themselves end too.
 
 It does not decide what may be enqueued (args/text.py does, by a round trip); it finds the first field to blame.
 """

@@ -11,20 +11,33 @@ Three spellings, one `Kind` behind each:
     MAIL = Kind("mail", MailDict)                   TypedDicts (no class at run time) and classes of others
 
 Kinds are made at import and read by every thread afterwards. Only a `Registry` changes one later, also at import: it
-fills in options that the args leave open. An option that a kind leaves open (None) has the default of args/options.py.
+fills in options that the args leave open. The `codec` of a kind is made, and its fields are checked again, by the thread
+that first writes or reads its args: one that enqueues, or the producer's of a worker process. An option that a kind
+leaves open (None) has the default of args/options.py.
 
 An enqueuing service needs the args alone, never the worker. A subclass is no kind until it says so: its jobs would
 come back as its parent. `Args` has no attribute without underscores, because a dataclass takes those for defaults.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict
 
 import msgspec
 
-from fastq.args.options import Tags, check_kind_name, check_max_attempts, check_priority, check_queue, check_tags
+from fastq.args.gates import Gate, check_gates, entries
+from fastq.args.options import (
+    DEFAULT_QUEUE,
+    Tags,
+    check_kind_name,
+    check_max_attempts,
+    check_priority,
+    check_queue,
+    check_tags,
+)
+from fastq.args.queues import gates_at
 from fastq.args.text import ArgsCodec
+from fastq.args.unique import Unique, check_unique
 from fastq.errors import ArgsError, OptionError, UnknownKind
 
 A = TypeVar("A")
@@ -38,6 +51,8 @@ class KindOptions(TypedDict, total=False):
     priority: int
     max_attempts: int
     tags: Tags
+    gates: Sequence[Gate]
+    unique: Unique
     forbid_unknown_keys: bool
 
 
@@ -53,6 +68,8 @@ class Kind(Generic[A]):
         priority: int | None = None,
         max_attempts: int | None = None,
         tags: Tags = (),
+        gates: Sequence[Gate] = (),
+        unique: Unique | None = None,
         forbid_unknown_keys: bool = False,
     ) -> None:
         self.name = check_kind_name(name)
@@ -61,6 +78,8 @@ class Kind(Generic[A]):
         self.priority = None if priority is None else check_priority(priority)
         self.max_attempts = None if max_attempts is None else check_max_attempts(max_attempts)
         self.tags = check_tags(tags)
+        self.gates = check_gates(gates)
+        self.unique = None if unique is None else check_unique(unique)
         self.forbid_unknown_keys = forbid_unknown_keys
         _check_type(self)
 
@@ -74,7 +93,20 @@ class Kind(Generic[A]):
         """Write and read these args; made at first use, when the class is complete."""
         if reason := unfinished(self.type):
             raise ArgsError(self.name, reason)
+        self.check_fields()
         return ArgsCodec(self.name, self.type, forbid_unknown_keys=self.forbid_unknown_keys)
+
+    def check_fields(self) -> None:
+        """Raise OptionError if a gate or a key names a field that the args have not; to be called when the class is complete."""
+        for gate in gates_at(self.gates, self.queue or DEFAULT_QUEUE):
+            gate.check(self.type)
+        if self.unique is not None:
+            self.unique.check(self.type)
+
+    def gates_of(self, args: A, queue: str) -> str | None:
+        """Return the gates that a job goes through in a queue, with its keys, as JSON; None if kind and queue have none."""
+        gates = gates_at(self.gates, queue)
+        return entries(gates, args, self.name) if gates else None
 
     def __repr__(self) -> str:
         """Show name and type."""

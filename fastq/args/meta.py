@@ -32,7 +32,8 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 KEYS: dict[str, Key[Any]] = {}
 OPTIONS: dict[str, Key[Any]] = {}
-"""The keys by name, all of them and those that are options of `enqueue`. A key puts itself here while this module is imported."""
+"""The keys by name, all of them and those that are options of `enqueue`. A key puts itself here when the module that makes it is
+imported."""
 
 
 class Keeper(Protocol):
@@ -83,6 +84,10 @@ class Key(Generic[V]):
 CAUSE = Key("cause", str)
 """Why a job ended that did not complete. The statements that move it to the archive write this key; job_rerun takes it off."""
 
+WORKFLOW = Key("workflow", list[int])
+"""The workflow that the job belongs to, and its step there; of a job that a workflow has called, the workflow alone. It is
+written by the statements that enqueue such jobs, and read by those that end a step."""
+
 
 def encoded(given: Mapping[str, Any]) -> str | None:
     """Write those of a job's options that are keys as the JSON of its meta; None if none of them is given."""
@@ -90,4 +95,9 @@ def encoded(given: Mapping[str, Any]) -> str | None:
     if not told:
         return None
     text = "{" + ",".join(f'"{name}":{OPTIONS[name].encode(told[name])}' for name in sorted(told)) + "}"
+    return in_ascii(text)
+
+
+def in_ascii(text: str) -> str:
+    """Return the JSON with escapes for characters that are not in ASCII: they read the same in each encoding of a connection."""
     return text if text.isascii() else json.dumps(json.loads(text))

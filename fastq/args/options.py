@@ -39,7 +39,7 @@ def check_queue(queue: object) -> str:
     """Return the queue's name, or raise OptionError with the rule."""
     if not isinstance(queue, str) or not QUEUE.fullmatch(queue):
         raise OptionError(f"queue {queue!r}: expected {QUEUE_RULE}")
-    return queue
+    return str(queue)  # of a declared one (queues.py) the name alone, as drivers write it
 
 
 def check_priority(priority: object) -> int:

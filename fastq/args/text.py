@@ -1,7 +1,8 @@
 """Write args as JSON and read them back, so that the worker sees args equal to the enqueued ones, or nothing is stored.
 
-One `ArgsCodec` per kind. `encode` runs in the enqueuing thread; the others in the producer's thread of a worker process, where
-twin.py or core.py calls them. A codec has no state that changes: any number of threads may share it.
+One `ArgsCodec` per kind. `encode` runs in the thread that enqueues, and in the thread that imports an application with periodic
+jobs; the other methods run in the producer's thread of a worker process, where twin.py or core.py calls them, and `decode` in
+`fastq enqueue` too. A codec has no state that changes: any number of threads may share it.
 
 The invariant is kept by construction, not by a list of forbidden things: the JSON is read with the worker's own decoder and
 the result is compared with the args. Only faults that a round trip cannot show are looked for besides: NaN and infinity

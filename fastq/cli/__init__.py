@@ -1,8 +1,8 @@
-"""The command line: `fastq COMMAND ...`. Each command is a module of this package; only the one that is named is imported.
+"""The command line: `fastq COMMAND ...`. A command is a module of this room, or of `waits/`; only the named one is imported.
 
-A command module has `EPILOG` (examples, for its help), `add_arguments(parser)` and `main(options) -> exit code`. Errors that it
-raises on purpose, errors of the database and errors of the system (no space, a folder that is read-only) become one line on
-stderr and an exit code here; any other exception is a bug and keeps its traceback.
+Runs in the main thread of the command. A command module has `EPILOG` (examples, for its help), `add_arguments(parser)` and
+`main(options) -> exit code`. Errors that it raises on purpose, errors of the database and errors of the system (no space, a
+folder that is read-only) become one line on stderr and an exit code here; any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -36,14 +36,21 @@ COMMANDS = {
     "dev": "the same for developers: its own database, reload at each change",
     "migrate": "create or update fastq's tables",
     "enqueue": "enqueue a job by hand",
-    "jobs": "list, show, retry, cancel and delete jobs",
+    "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
     "queues": "list, pause and resume queues",
+    "gates": "list the gates that jobs go through, set and remove their numbers",
+    "pauses": "list, add and remove pauses: of queues, kinds, keys, everything",
+    "workflows": "list workflows, draw one as text, retry and cancel it",
+    "unique": "list the keys of unique jobs, and give one up by hand",
     "periodic": "list, pause and resume periodic jobs, and run one now",
     "leader": "show who leads and what the chores did; ask a leader to resign",
     "bench": "measure what fastq does on this machine",
     "version": "show the versions of everything that matters",
-    "help": "show the help of a command; `fastq help settings` lists every setting",
+    "help": "show the help of one; `fastq help settings` lists every setting",
 }
+
+WAITS = ("gates", "unique", "workflows")
+"""Commands about the things for which one job waits for others: modules of the room of that name."""
 
 TELL_THEMSELVES = ("run", "dev")
 """Commands that tell themselves of variables that are no settings: `run` in the form of its log, `dev` by its `run`."""
@@ -131,7 +138,7 @@ def _run(name: str, rest: list[str]) -> int:
         return _unknown(name)
     if name == "bench":
         return int(importlib.import_module("fastq.bench").main(rest) or 0)
-    command = _command(name)
+    command = module_of(name)
     options = _parser(name, command).parse_args(rest)
     options.argv = rest
     if name not in TELL_THEMSELVES:
@@ -139,8 +146,9 @@ def _run(name: str, rest: list[str]) -> int:
     return int(command.main(options))
 
 
-def _command(name: str) -> ModuleType:
-    return importlib.import_module(f"fastq.cli.{name}")
+def module_of(name: str) -> ModuleType:
+    """Import the module of a command."""
+    return importlib.import_module(f"fastq.cli.waits.{name}" if name in WAITS else f"fastq.cli.{name}")
 
 
 def _parser(name: str, command: ModuleType) -> argparse.ArgumentParser:
@@ -160,13 +168,13 @@ def _help(topic: list[str]) -> int:
     if topic == ["settings"]:
         out(settings.reference())
     elif topic and topic[0] in COMMANDS and topic[0] not in ("help", "bench"):
-        _parser(topic[0], _command(topic[0])).print_help()
+        _parser(topic[0], module_of(topic[0])).print_help()
     elif topic == ["bench"]:
         return main(["bench", "--help"])
     elif topic and topic[0] != "help":
         return _unknown(topic[0])
     else:
-        out(HELP.format(commands="\n".join(f"  {name:8s} {text}" for name, text in COMMANDS.items())).rstrip())
+        out(HELP.format(commands="\n".join(f"  {name:9s} {text}" for name, text in COMMANDS.items())).rstrip())
     return OK
 
 

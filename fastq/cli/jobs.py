@@ -1,4 +1,4 @@
-"""`fastq jobs`: list, show, retry, cancel and delete jobs.
+"""`fastq jobs`: list and show jobs, say why one waits, retry, cancel and delete them.
 
 Runs in the main thread of the command.
 """
@@ -15,8 +15,10 @@ import msgspec
 
 from fastq import admin
 from fastq.admin.jobs import PATIENCE
+from fastq.admin.unique import SHORT
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import opened
+from fastq.events import escaped
 from fastq.jobs.job import State
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ examples:
   fastq jobs list --state discarded --kind sort
   fastq jobs show 42            args, tags, output, and every error with its
                                 traceback
+  fastq jobs why 42             what it waits for, in one sentence
   fastq jobs retry 42 43        now, finished ones too: with their id, and one
                                 more attempt
   fastq jobs cancel 42          a running job is asked to end
@@ -59,6 +62,8 @@ SAID = {  # by action and outcome; the rest is refused
 }
 REFUSED = {
     ("retry", "running"): "is running already",
+    ("retry", "waiting"): "waits for the steps of its workflow before it",
+    ("retry", "held"): "is unique, and job {holder} holds its key",
     ("cancel", "finished"): "has ended already ({was})",
     ("delete", "running"): "is running: cancel it first, or wait",
 }
@@ -78,11 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--tag", help="only with this tag")
     listing.add_argument("--limit", type=_positive, default=50, metavar="N", help="how many at most [default 50]")
     showing = actions.add_parser("show", help="show everything about one job")
-    showing.add_argument("id", type=_positive, metavar="ID")
+    telling = actions.add_parser("why", help="say in one sentence what a job waits for, or what became of it")
+    for action in (showing, telling):
+        action.add_argument("id", type=_positive, metavar="ID")
     changing = [actions.add_parser(name, help=text) for name, (text, _) in CHANGES.items()]
     for action in changing:
         action.add_argument("ids", type=_positive, metavar="ID", nargs="+")
-    for action in (listing, showing, *changing):
+    for action in (listing, showing, telling, *changing):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -95,6 +102,8 @@ def main(options: argparse.Namespace) -> int:
             return _list(connection, options)
         if options.action == "show":
             return _show(connection, options)
+        if options.action == "why":
+            return _why(connection, options)
         return _change(connection, options)
 
 
@@ -121,7 +130,7 @@ def _is_filtered(options: argparse.Namespace) -> bool:
 
 def _why_waiting(connection: Connection, jobs: Sequence[admin.JobRow]) -> dict[tuple[str, str], str]:
     """Return the reason of the waiting jobs among these, by queue and kind."""
-    if not any(job.state is State.WAITING for job in jobs):
+    if not any(job.state is State.WAITING and not job.gates for job in jobs):
         return {}
     return {(row.queue, row.kind): row.why for row in admin.list_waiting(connection, count=1)}
 
@@ -136,7 +145,9 @@ def _cells(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> tup
 
 
 def _waits(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> str | None:
-    """Say why a job waits that has been with a process and was not charged for it."""
+    """Say why a job waits: at gates, or since a process that had it did not run it, and it was not charged for that."""
+    if job.gates:
+        return f"at {job.gates}"
     if job.state is State.WAITING:
         return why_waiting.get((job.queue, job.kind), f"for a process that has a worker for kind '{job.kind}'")
     return "snoozed by its worker" if job.state is State.SCHEDULED and job.attempted_at is not None else None
@@ -145,14 +156,16 @@ def _waits(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> str
 def _show(connection: Connection, options: argparse.Namespace) -> int:
     detail = admin.show_job(connection, options.id)
     if detail is None:
-        output.note(f"fastq: there is no job {options.id}; finished ones are kept as FASTQ_ARCHIVE_DAYS and FASTQ_KEEP say")
-        return 1
+        return _unknown(options.id)
     if options.json:
         row = asdict(detail)  # the JSON goes out as it is stored, with each digit of a number
         row |= {name: msgspec.Raw((row.pop(f"{name}_json") or "null").encode()) for name in ("args", "output")}
         output.json(row)
         return 0
-    output.fields(_facts(detail, _why_waiting(connection, [detail])))
+    waits = _waits(detail, _why_waiting(connection, [detail]))
+    if detail.gates:
+        waits = (admin.why_job(connection, detail.id) or "").partition(" waits ")[2] or waits
+    output.fields([*_facts(detail, waits), *_key(connection, detail)])
     for error in detail.errors:
         if error.get("left_out"):
             output.block(f"{error['left_out']:,} errors between these were not kept", "")
@@ -161,7 +174,23 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
     return 0
 
 
-def _facts(detail: admin.JobDetail, why_waiting: Mapping[tuple[str, str], str]) -> list[tuple[str, object]]:
+def _why(connection: Connection, options: argparse.Namespace) -> int:
+    why = admin.why_job(connection, options.id)
+    if why is None:
+        return _unknown(options.id)
+    if options.json:
+        output.json({"id": options.id, "why": why})
+    else:
+        output.out(escaped(why))
+    return 0
+
+
+def _unknown(job_id: int) -> int:
+    output.note(f"fastq: there is no job {job_id}; finished ones are kept as FASTQ_ARCHIVE_DAYS and FASTQ_KEEP say")
+    return 1
+
+
+def _facts(detail: admin.JobDetail, waits: str | None) -> list[tuple[str, object]]:
     """Return the lines of one job by their headings; one without a value is left out."""
     claimed_by = f"{detail.host} (pid {detail.pid})" if detail.host else None
     moments = [
@@ -178,7 +207,7 @@ def _facts(detail: admin.JobDetail, why_waiting: Mapping[tuple[str, str], str]) 
         ("priority", detail.priority),
         ("attempt", f"{detail.attempt} of {detail.max_attempts}"),
         *((name, output.moment(moment)) for name, moment in moments if moment),
-        ("waits", _waits(detail, why_waiting)),
+        ("waits", waits),
         ("claimed by", claimed_by),
         ("crashes", detail.crashes or None),
         ("tags", detail.tags),
@@ -187,6 +216,16 @@ def _facts(detail: admin.JobDetail, why_waiting: Mapping[tuple[str, str], str]) 
         ("cause", detail.cause),
         ("meta", msgspec.json.encode(detail.meta).decode() if detail.meta else None),
     ]
+
+
+def _key(connection: Connection, detail: admin.JobDetail) -> list[tuple[str, object]]:
+    """Return the line of a unique job's key: whether the job holds it, or another one does, or nobody."""
+    key = detail.unique
+    if not key:
+        return []
+    holders = [row.job_id for row in admin.find_keys(connection, key[0])]
+    told = "given up" if not holders else "held" if holders[0] == detail.id else f"held by job {holders[0]}"
+    return [("unique key", f"{key[0][:SHORT]}, until {key[1]}: {told}")]
 
 
 def _change(connection: Connection, options: argparse.Namespace) -> int:
@@ -201,7 +240,7 @@ def _change(connection: Connection, options: argparse.Namespace) -> int:
         refused += key not in SAID
         if options.json:
             continue
-        text = SAID.get(key) or REFUSED.get(key, "does not exist").format(was=change.was)
+        text = SAID.get(key) or REFUSED.get(key, "does not exist").format(was=change.was, holder=change.holder)
         (output.out if key in SAID else output.note)(f"job {change.id} {text}")
     if options.json:
         output.json(changes)

@@ -11,13 +11,19 @@ from fastq import admin
 from fastq.admin.queues import COUNT
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import opened
+from fastq.cli.terminal.parser import until
+from fastq.events import escaped
 
 EPILOG = """\
 examples:
   fastq queues list
   fastq queues pause emails       nothing is claimed from it any more; what
                                   runs goes on
+  fastq queues pause emails --until 30m --reason "the provider is down"
+                                  resumed by itself, by the cluster's leader
   fastq queues resume emails
+
+Kinds, gates, keys and everything are paused by `fastq pauses`.
 
 claimed: jobs in state running. Some execute, the others wait in their
 process for an executor; `ps` shows how many execute in each process.
@@ -33,9 +39,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     resuming = actions.add_parser("resume", help="go on with a paused queue")
     for action in (pausing, resuming):
         action.add_argument("queue", metavar="QUEUE")
+    add_end(pausing)
     for action in (listing, pausing, resuming):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
+
+
+def add_end(action: argparse.ArgumentParser) -> None:
+    """Declare the arguments that a pause has."""
+    action.add_argument("--until", type=until, metavar="TIME", help="end by itself: in 90s, 30m, 2h, 1d, or at 2026-12-24T18:00Z")
+    action.add_argument("--reason", default="", metavar="TEXT", help="shown wherever somebody asks why a job waits")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -44,10 +57,10 @@ def main(options: argparse.Namespace) -> int:
     with opened(config) as connection:
         rows = admin.list_queues(connection)
         if options.action == "list":
-            return _list(rows, admin.list_waiting(connection), options)
+            return _list(rows, admin.list_waiting(connection), admin.list_pauses(connection), options)
         known = any(row.name == options.queue for row in rows)
         if options.action == "pause":
-            admin.pause_queue(connection, options.queue)
+            admin.pause_queue(connection, options.queue, options.until, options.reason)
             changed = True
         else:
             changed = admin.resume_queue(connection, options.queue)
@@ -62,7 +75,9 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _list(rows: list[admin.QueueRow], waiting: list[admin.WaitingRow], options: argparse.Namespace) -> int:
+def _list(
+    rows: list[admin.QueueRow], waiting: list[admin.WaitingRow], pauses: list[admin.PauseRow], options: argparse.Namespace
+) -> int:
     if options.json:
         output.json(rows)
         return 0
@@ -70,9 +85,12 @@ def _list(rows: list[admin.QueueRow], waiting: list[admin.WaitingRow], options: 
         output.note("no queues: no jobs wait and no process works")
         return 0
     output.table(COLUMNS, [_cells(row) for row in rows])
+    for pause in pauses:
+        if pause.sort == "queue":
+            output.note(escaped(str(pause)))
     for row in waiting:
         more = "+" if row.jobs >= COUNT else ""
-        output.note(f"waiting in '{row.queue}': {row.jobs:,}{more} of kind '{row.kind}': {row.why}")
+        output.note(f"waiting in '{row.queue}': {row.jobs:,}{more} of kind '{row.kind}': {escaped(row.why)}")
     return 0
 
 

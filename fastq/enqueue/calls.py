@@ -1,6 +1,6 @@
 """One job or many as a statement with its parameters, ready for any driver that carries it to Postgres.
 
-Runs in the enqueuing thread, on plain values; the clients' sessions send the calls.
+Runs in the enqueuing thread or event loop, on plain values; the clients' sessions send the calls.
 
 Invariant: everything is checked and written as JSON before the first statement, so that a job that is refused leaves nothing
 behind.
@@ -11,13 +11,14 @@ It deliberately compares no time with the local clock: whether a job is due is t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fastq.args.kinds import Kind, kind_of
+from fastq.args.queues import QUEUES
 from fastq.enqueue.items import Enqueue, encoded, several
 from fastq.errors import OptionError
-from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, spec_of
+from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, gated, is_gated, keyed, spec_of, unique_of
 from fastq.postgres import hints
 
 RECORD = "\x1e"
@@ -25,6 +26,9 @@ RECORD = "\x1e"
 
 ARGS, TAGS = 4, 5
 """Where these stand among the values of a Call, of one job or of many."""
+
+COLUMNS = 8
+"""How many fields of a spec go into a row."""
 
 UTF8 = "UTF8"
 """The encoding in which every character arrives as it is, by its name in Postgres."""
@@ -35,17 +39,22 @@ _ONE_BYTE = ("SQLASCII", "LATIN", "ISO8859", "WIN", "KOI8")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
+Row = tuple[JobSpec, bytes]
+"""A job: its spec, and the JSON of its args."""
+
+
 class Call(NamedTuple):
     """A statement of fastq/sql with its parameters, ready for any driver."""
 
     statement: str
     values: tuple[object, ...]
     wakes: set[str]
+    rows: Sequence[Row] = ()  # the jobs of a call of which some are unique
 
     @property
     def is_ascii(self) -> bool:
         """Tell whether it reads the same in every encoding that a connection may have."""
-        return all(not isinstance(value, str) or value.isascii() for value in (self.values[ARGS], self.values[TAGS]))
+        return all(not isinstance(value, str) or value.isascii() for value in self.values[ARGS : TAGS + 1])
 
     def in_encoding(self, encoding: str) -> Call:
         """Return the call as a connection of this encoding can carry it; raise OptionError if it cannot carry the tags.
@@ -83,10 +92,14 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> 
         raise OptionError("expected args, got an Enqueue, which is for enqueue_many: write enqueue(args, priority=...)")
     of = kind_of(args, kind)
     check_names(options)
-    spec = spec_of(of, options)
-    wakes, first, rest = _wakes(spec), spec[:4], spec[4:]
-    text = of.codec.encode(args, max_bytes).decode()
-    return Call("job_enqueue", (*first, text, *rest), wakes)
+    spec, text = spec_of(of, options), of.codec.encode(args, max_bytes)
+    if of.gates or spec.queue in QUEUES:
+        spec = gated(spec, of.gates_of(args, spec.queue))
+    if (unique := unique_of(of, options)) is not None:
+        return _unique([(keyed(spec, unique.asked(args, text, of.name, spec.queue)), text)])
+    if is_gated(spec):
+        return call_of("job_enqueue_gated", [(spec, text)])
+    return Call("job_enqueue", (*spec[:4], text.decode(), *spec[4:COLUMNS]), wakes_of(spec))
 
 
 def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call | None:
@@ -95,8 +108,21 @@ def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_byt
     rows = list(encoded(several(items), kind, options, max_bytes))
     if not rows:
         return None
+    if any(spec.asked is not None for spec, _ in rows):
+        return _unique(rows)
+    statement = "job_enqueue_gated" if any(is_gated(spec) for spec, _ in rows) else "job_enqueue_many"
+    return call_of(statement, rows)
+
+
+def _unique(rows: list[Row]) -> Call:
+    """Make the call of jobs of which some are unique: which statements it takes is found out on the way (uniques.py)."""
+    return Call("job_enqueue_unique", (), set(), rows)
+
+
+def call_of(statement: str, rows: Sequence[Row], *more: object) -> Call:
+    """Make the call of a statement that takes several jobs, and perhaps more lists."""
     specs = [spec for spec, _ in rows]
-    kinds, queues, priorities, max_attempts, tags, delays, times, metas = zip(*specs, strict=True)
+    kinds, queues, priorities, max_attempts, tags, delays, times, metas, _ = zip(*specs, strict=True)
     values = (
         RECORD.join(kinds),
         RECORD.join(queues),
@@ -108,13 +134,14 @@ def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_byt
         RECORD.join(["" if at is None else at.isoformat() for at in times]),
         RECORD.join([text or "" for text in metas]) if any(metas) else None,
     )
-    return Call("job_enqueue_many", values, set().union(*map(_wakes, set(specs))))
+    return Call(statement, (*values, *more), set().union(*map(wakes_of, set(specs))))
 
 
-def _wakes(spec: JobSpec) -> set[str]:
+def wakes_of(spec: JobSpec) -> set[str]:
     """Return the hints to send: a given time may have passed already, so it wakes the queue and the promotion."""
     scheduled = {hints.DUE.word} if spec.delay is not None or spec.at is not None else set()
-    return scheduled if spec.delay is not None else scheduled | {spec.queue}
+    now = hints.GATE.word if is_gated(spec) else spec.queue
+    return scheduled if spec.delay is not None else scheduled | {now}
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -15,17 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from fastq.adapters import drivers
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
+from fastq.admin.pauses import PauseRow, Target, begin_parameters, parameters_of, rows_of
+from fastq.admin.why import ADMITTED, BEFORE, why_of
 from fastq.args.kinds import Args, Kind
+from fastq.args.rate import Rate
 from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.enqueue.sessions import Sessions
 from fastq.enqueue.settings import Settings
+from fastq.enqueue.uniques import Uniques
+from fastq.enqueue.workflows import Workflows
+from fastq.errors import DuplicateJob
 from fastq.jobs.spec import Options
 from fastq.postgres.pool import in_threads
 from fastq.postgres.pool.pool import Failed, copy_limits
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class Client:
+class Client(Workflows):
     """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(self, url: str | None = None, *, schema: str | None = None, config: Config | None = None) -> None:
@@ -68,14 +74,17 @@ class Client:
     ) -> Enqueued:
         """Enqueue one job and return its id, a number that also says whether the job is `new`.
 
-        `conn`: a connection or session of yours; the job is part of its transaction. `kind`: for args of a class that names none.
-        `wake=False` sends no notification, and the job starts up to FASTQ_POLL_INTERVAL later: for a commit in two phases, which
-        may not notify, and for a transaction that must commit whether the server has room for notifications or not.
-        The options `queue`, `priority` (1 is first, 4 last), `max_attempts`, `delay` (seconds) or `at` (with a time zone), and
-        `tags` come before those of the kind.
+        `conn`: a connection or session of yours; the job is part of its transaction. `kind`: for args of a class that names
+        none. `wake=False` sends no notification, and the job starts up to FASTQ_POLL_INTERVAL later: for a commit in two
+        phases, which may not notify, and for a transaction that must commit whether the server has room for notifications or
+        not. The options `queue`, `priority` (1 is first, 4 last), `max_attempts`, `delay` (seconds) or `at` (with a time zone),
+        and `tags` come before those of the kind. So does `unique`: where another job holds the key, the id is that job's, and
+        the number tells more (`Enqueued`).
         """
         here = self._here()
         call = calls.one(args, kind, options, self._settings.max_bytes)
+        if call.rows:
+            return (here.run_steps(Uniques(call.rows), conn, wake=wake))[0]
         rows = here.run(call, conn, wake=wake)
         return Enqueued(rows[0][0])
 
@@ -98,11 +107,16 @@ class Client:
     ) -> list[int]:
         """Enqueue all of them or none, in one statement; return the ids in their order.
 
-        The options and `wake` are those of `enqueue`, and hold for each job; `Enqueue(args, priority=2)` among the items is a job
-        with options of its own.
+        The options and `wake` are those of `enqueue`, and hold for each job; `Enqueue(args, priority=2)` among the items is a
+        job with options of its own. Where one of them is unique, each of the ids says whether that job is `new`, as that of
+        `enqueue`.
         """
         call = calls.many(items, kind, options, self._settings.max_bytes)
-        return [int(row[0]) for row in self._here().run(call, conn, wake=wake)] if call else []
+        here = self._here()
+        if call is not None and call.rows:
+            told: list[Any] = here.run_steps(Uniques(call.rows), conn, wake=wake)
+            return told
+        return [int(row[0]) for row in here.run(call, conn, wake=wake)] if call else []
 
     @overload
     def enqueue_copy(
@@ -145,8 +159,19 @@ class Client:
         return self._change("job_cancel", job_id, conn) in ("cancelled", "asked")
 
     def retry(self, job_id: int, *, conn: Conn | None = None) -> bool:
-        """Make a job available now, also one that has finished; False if it runs or does not exist."""
+        """Make a job available now, also one that has finished; False if it runs or does not exist.
+
+        DuplicateJob if it has finished, is unique, and another job holds its key.
+        """
         return self._change("job_rerun", job_id, conn) == "available"
+
+    def spend(self, rate: Rate, key: object = None, weight: int = 1, *, conn: Conn | None = None) -> None:
+        """Count something that starts outside of jobs at a rate, as so much at this key: the jobs start that much later.
+
+        `key` is a value of the field that the rate's `by` names (a list of values where it names several); without `by` there is
+        none. It waits for nothing and refuses nothing.
+        """
+        self._hinting(self._settings.text("gate_spend"), (rate.spent(key, weight),), conn)
 
     def get(self, job_id: int) -> JobDetail | None:
         """Return everything about a job, living or finished; None if there is none, or no longer."""
@@ -156,6 +181,40 @@ class Client:
         for _ in range(ATTEMPTS_TO_FIND):
             if rows := self._rows(self._settings.text("job_show"), (number,), None):
                 return detail_of(rows[0])
+        return None
+
+    def pause(
+        self,
+        *,
+        until: datetime | timedelta | float | None = None,
+        reason: str = "",
+        conn: Conn | None = None,
+        **target: Unpack[Target],
+    ) -> None:
+        """Pause one of `queue=`, `kind=`, `gate=` (`key=`: this key of it alone) or `everything=True`; jobs that run go on.
+
+        `until`: a time with a zone, a timedelta, or seconds from now; the cluster's leader ends the pause then. The reason is
+        shown wherever somebody asks why a job waits. What is paused already gets this end and reason. With `conn` it holds from
+        the commit of that transaction on.
+        """
+        self._hinting(self._settings.text("pause_begin"), begin_parameters(target, until, reason), conn)
+
+    def resume(self, *, conn: Conn | None = None, **target: Unpack[Target]) -> bool:
+        """End such a pause; False if there was none."""
+        return bool(self._hinting(self._settings.text("pause_end"), parameters_of(target), conn))
+
+    def pauses(self) -> list[PauseRow]:
+        """Return all pauses, with their ends and reasons."""
+        return rows_of(self._rows(self._settings.text("pause_list"), (), None))
+
+    def why(self, job_id: int) -> str | None:
+        """Say in one sentence what a job waits for, or what became of it; None if there is none, or no longer."""
+        number = self._settings.number(job_id)
+        if number is None:
+            return None
+        for _ in range(ATTEMPTS_TO_FIND):
+            if rows := self._rows(self._settings.text("job_why"), (number, BEFORE, ADMITTED), None):
+                return why_of(rows[0])
         return None
 
     def close(self) -> None:
@@ -191,13 +250,13 @@ class Client:
         with self._here().connection() as connection:
             return drivers.run(connection, text, parameters)
 
-    def _hinting(self, text: str, number: int, conn: Conn | None) -> Rows:
-        """Run a statement over one id that notifies."""
+    def _hinting(self, text: str, values: tuple[object, ...], conn: Conn | None) -> Rows:
+        """Run a statement that notifies."""
         here, channel = self._here(), self._settings.channel
         if conn is not None:
-            return here.sending(conn, lambda hint: drivers.run(conn, text, (number, channel if hint else None)))
+            return here.sending(conn, lambda hint: drivers.run(conn, text, (*values, channel if hint else None)))
         with here.connection() as own:
-            return here.sending(own, lambda hint: drivers.run(own, text, (number, channel if hint else None)))
+            return here.sending(own, lambda hint: drivers.run(own, text, (*values, channel if hint else None)))
 
     def _change(self, name: str, job_id: int, conn: Conn | None) -> str:
         outcome = "missing"
@@ -206,7 +265,9 @@ class Client:
             return outcome
         text = self._settings.text_for_one(name)
         for _ in range(ATTEMPTS_TO_FIND):
-            [(_id, _was, outcome)] = self._hinting(text, number, conn)
+            [(_id, _was, outcome, *holder)] = self._hinting(text, (number,), conn)
+            if outcome == "held":
+                raise DuplicateJob(int(holder[0]), None)
             if outcome != "missing":
                 break
         return outcome
@@ -226,4 +287,6 @@ class Client:
             at = copies.time_of(due)
         rows = copies.Copy(items, kind, options, at)
         drivers.copy(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
+        for lines in rows.lines():
+            drivers.run(conn, settings.text("gate_came"), lines)
         return rows

@@ -1,6 +1,6 @@
 """Jobs as the rows of a COPY, made while they are read.
 
-Runs in the enqueuing thread, on plain values; the clients send the rows. A row is the text format of COPY.
+Runs in the enqueuing thread or event loop, on plain values; the clients send the rows. A row is the text format of COPY.
 
 Invariant: a job is checked before its row is made. A COPY sends jobs while more are read, and an error takes all of them back.
 """
@@ -9,18 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
-from fastq.args.kinds import Kind
-from fastq.enqueue.items import encoded, several
-from fastq.errors import OptionError
-from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, when
+from fastq.args.kinds import Kind, kind_of
+from fastq.args.queues import QUEUES
+from fastq.enqueue.calls import RECORD
+from fastq.enqueue.items import Enqueue, encoded, several
+from fastq.errors import FastqError, OptionError
+from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, gates_in, is_gated, spec_of, when
 from fastq.postgres import hints
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 BLOCK = 131_072
 """Bytes per write of a COPY: from 64 kB on the rate stays the same (measured)."""
+
+
+LINES = 10_000
+"""Lines that one statement tells the gatekeeper of: a megabyte or so."""
 
 
 class Copy:
@@ -31,18 +38,31 @@ class Copy:
     """
 
     def __init__(self, items: Iterable[Any], kind: Kind[Any] | None, options: Options, at: datetime | None) -> None:
-        self._items = several(items)
+        rows = iter(several(items))
+        first = next(rows, None)
+        self._items = chain([first] if first is not None else [], rows)
+        self._gated = first is not None and at is None and _has_gates(first, kind, options)
         self._kind = kind
         self._options = Options(**{**options, "delay": None, "at": None})
         self._at = at
         self.count = 0
         self.wakes: set[str] = set()
+        self._lines: dict[tuple[str, str, int], None] = {}
 
     @property
     def columns(self) -> list[str]:
         """Name the columns in the order of the rows' values."""
         columns = ["kind", "queue", "priority", "max_attempts", "tags", "meta", "args"]
+        if self._gated:
+            return [*columns, "seq", "state", "waits_for"]
         return columns if self._at is None else [*columns, "seq", "state", "scheduled_at"]
+
+    def lines(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the queues, gates and priorities of jobs that wait at gates now, for the gatekeeper to be told."""
+        known = list(self._lines)
+        for at in range(0, len(known), LINES):
+            queues, gates, priorities = zip(*known[at : at + LINES], strict=True)
+            yield RECORD.join(queues), RECORD.join(gates), RECORD.join(map(str, priorities))
 
     def blocks(self, max_bytes: int) -> Iterator[bytes]:
         """Yield the rows in COPY's text format, some BLOCK bytes at a time."""
@@ -53,6 +73,8 @@ class Copy:
         for spec, text in encoded(self._items, self._kind, self._options, max_bytes):
             if spec is not last:  # jobs that follow one another mostly share their spec
                 head, last = self._head(spec), spec
+                if self._at is None:
+                    end = self._end(spec)
             row = head + _escaped(text) + end
             block.append(row)
             size += len(row)
@@ -63,14 +85,41 @@ class Copy:
         self.count += len(block)
         yield b"".join(block)
 
+    def _end(self, spec: JobSpec) -> bytes:
+        if is_gated(spec) is not self._gated:
+            raise OptionError(
+                "enqueue_copy takes jobs that go through gates, or jobs that do not, and here are both; copy them apart, or take "
+                "enqueue_many"
+            )
+        if not self._gated:
+            return b"\n"
+        gates = gates_in(spec)
+        self._lines[spec.queue, gates, spec.priority] = None
+        return b"\t\\N\twaiting\t" + _escaped(gates.encode()) + b"\n"
+
     def _head(self, spec: JobSpec) -> bytes:
+        if spec.asked is not None:
+            raise OptionError(
+                f"enqueue_copy takes no unique jobs, and this one of kind '{spec.kind}' is: a COPY asks nobody who holds a key; "
+                "use enqueue_many"
+            )
         if spec.delay is not None or spec.at is not None:
             raise OptionError("enqueue_copy takes one delay or time for all its jobs, as its own option; this is in an Enqueue")
-        self.wakes.add(spec.queue if self._at is None else hints.DUE.word)
+        now = hints.GATE.word if self._gated else spec.queue
+        self.wakes.add(now if self._at is None else hints.DUE.word)
         tags = "\\N" if spec.tags is None else "{" + ",".join(map(_array_element, spec.tags.split(UNIT))) + "}"
         meta = b"\\N" if spec.meta is None else _escaped(spec.meta.encode())
         values = (spec.kind, spec.queue, str(spec.priority), str(spec.max_attempts))
         return b"\t".join(value.encode() for value in (*values, "")) + _escaped_tags(tags) + b"\t" + meta + b"\t"
+
+
+def _has_gates(item: Any, kind: Kind[Any] | None, options: Options) -> bool:
+    own = item.options if isinstance(item, Enqueue) else None
+    try:
+        of = kind_of(item.args, item.kind or kind) if isinstance(item, Enqueue) else kind_of(item, kind)
+        return bool(of.gates) or spec_of(of, options, own).queue in QUEUES
+    except FastqError:  # its row will be refused, with its position
+        return False
 
 
 def _array_element(tag: str) -> str:

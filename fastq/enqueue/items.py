@@ -1,6 +1,6 @@
 """The jobs that a caller hands to a client: args, or args with options of their own; each with its checked spec and its JSON.
 
-Runs in the enqueuing thread, on plain values, one job after the other as they are read.
+Runs in the enqueuing thread or event loop, on plain values, one job after the other as they are read.
 
 Invariant: an option counts in this order: the job's own (`Enqueue`), the call's, the kind's, the default of job.py. An error of a
 job tells its position.
@@ -11,12 +11,15 @@ It deliberately keeps no job: calls.py collects all of them for one statement, c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from fastq.args.kinds import Args, Kind, kind_of
+from fastq.args.queues import QUEUES
 from fastq.args.text import ArgsCodec
+from fastq.args.unique import Unique
 from fastq.errors import ArgsError, OptionError, UnknownKind
-from fastq.jobs.spec import JobSpec, Options, check_names, spec_of
+from fastq.jobs.job import State
+from fastq.jobs.spec import JobSpec, Options, check_names, gated, keyed, spec_of, unique_of
 
 A = TypeVar("A")
 
@@ -43,14 +46,31 @@ class Enqueue:
 
 
 class Enqueued(int):
-    """The id of a job that was enqueued: a number, which also says whether the job is new."""
+    """The id of a job, as a number which also says whether this call has made the job.
 
-    __slots__ = ()
+    It has not where the job is unique and another one holds its key: this is that job's id then, `state` the state in which it
+    was (None: it has ended), and `why` tells the rest: "kept" (nothing), "replaced", "debounced", "collected", or "started"
+    (it was to be replaced, and had started: nothing). Of a new job `cancelled` is the id of the one that was cancelled for it.
+    """
 
-    @property
-    def new(self) -> bool:
-        """Tell whether this call has made the job: always, for fastq has no jobs yet of which there can be only one."""
-        return True
+    new: bool = True
+    why: str = "new"
+    state: State | None = None
+    cancelled: int | None = None
+
+    @classmethod
+    def held(cls, holder: int, why: str, state: str | None) -> Self:
+        """Tell of a job that another call has made."""
+        told = cls(holder)
+        told.new, told.why, told.state = False, why, None if state is None else State(state)
+        return told
+
+    @classmethod
+    def instead_of(cls, cancelled: int | None, job_id: int) -> Self:
+        """Tell of a new job for which another one was cancelled."""
+        told = cls(job_id)
+        told.cancelled = cancelled
+        return told
 
 
 def several(items: Any) -> Iterable[Any]:
@@ -66,18 +86,23 @@ def several(items: Any) -> Iterable[Any]:
 
 def encoded(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Iterator[tuple[JobSpec, bytes]]:
     """Yield the spec and the JSON of each job; jobs of one kind without options of their own share their spec."""
-    shared: dict[Kind[Any], tuple[JobSpec, ArgsCodec[Any]]] = {}
+    shared: dict[Kind[Any], tuple[JobSpec, ArgsCodec[Any], Unique | None]] = {}
     for position, item in enumerate(items):
         try:
             if type(item) is Enqueue:
                 of = kind_of(item.args, item.kind or kind)
                 args, spec, codec = item.args, spec_of(of, options, item.options), of.codec
+                unique = unique_of(of, options, item.options)
             else:
                 args, of = item, kind_of(item, kind)
                 if of not in shared:
-                    shared[of] = (spec_of(of, options), of.codec)
-                spec, codec = shared[of]
+                    shared[of] = (spec_of(of, options), of.codec, unique_of(of, options))
+                spec, codec, unique = shared[of]
             text = codec.encode(args, max_bytes)
+            if of.gates or spec.queue in QUEUES:
+                spec = gated(spec, of.gates_of(args, spec.queue))
+            if unique is not None:
+                spec = keyed(spec, unique.asked(args, text, of.name, spec.queue))
         except ArgsError as error:
             error.position = position
             raise

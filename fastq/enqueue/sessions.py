@@ -14,22 +14,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastq.adapters import drivers
-from fastq.enqueue import refusals
-from fastq.enqueue.wake_limiter import WakeLimiter
-from fastq.postgres import hints
+from fastq.errors import DuplicateJob, FastqError, WorkflowError
+from fastq.postgres import hints, refusals
 from fastq.postgres.pool import in_threads, pool
 from fastq.postgres.pool.pool import Failed
+from fastq.postgres.wake_limiter import WakeLimiter
 from fastq.sql.statements import qualified
 
 if TYPE_CHECKING:
     from fastq.adapters.conn import Conn
     from fastq.adapters.library import Rows
     from fastq.enqueue.calls import Call
+    from fastq.enqueue.flows import Stepped
     from fastq.enqueue.settings import Settings
+    from fastq.enqueue.uniques import Steps
+
+T = TypeVar("T")
 
 
 class Sessions:
@@ -58,6 +62,24 @@ class Sessions:
         if wake and not lead:
             self._come_back(self._limiter.trail(call.wakes))
         return rows
+
+    def run_steps(self, change: Stepped[T], conn: Conn | None, *, wake: bool) -> T:
+        """Run a change of several statements in one transaction, and wake the workers and the leader if it asks for that."""
+        if conn is not None:
+            with self._settings.remedy:
+                self._follow(change.steps(), conn)
+                self.wake_on(conn, change.wakes if wake else ())
+            return change.told()
+        with self.connection() as own:
+            try:
+                with nullcontext() if change.in_one_step else own.transaction():
+                    self._follow(change.steps(), own)
+            except (DuplicateJob, WorkflowError) as error:  # raised once the connection is given back: nothing has failed on it
+                refused: FastqError = error
+            else:
+                self._wake_soon(own, change.wakes if wake else ())
+                return change.told()
+        raise refused
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
@@ -89,6 +111,25 @@ class Sessions:
         self._later.close()
         self._wake(everything=True)
         self._pool.close()
+
+    def _follow(self, steps: Steps, conn: Any) -> None:
+        """Run one statement after the other as they are asked for."""
+        rows: Rows | None = None
+        with suppress(StopIteration):
+            while True:
+                call = next(steps) if rows is None else steps.send(rows)
+                carried = call if call.is_ascii else call.in_encoding(drivers.encoding(conn))
+                rows = drivers.run(conn, self._settings.text_for_one(carried.statement), carried.values)
+
+    def _wake_soon(self, conn: Any, names: Collection[str]) -> None:
+        """Wake queues of jobs that are stored already, now or with others a little later."""
+        if not names:
+            return
+        if self._limiter.lead(names):
+            with suppress(*Failed):
+                self.wake_on(conn, names)
+        else:
+            self._come_back(self._limiter.trail(names))
 
     def _run_on(self, conn: Conn, call: Call, *, wake: bool) -> Rows:
         text = qualified(call.statement, self._schema)

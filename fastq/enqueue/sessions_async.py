@@ -13,22 +13,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import asynccontextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastq.adapters import drivers_async
-from fastq.enqueue import refusals
-from fastq.enqueue.wake_limiter import WakeLimiter
-from fastq.postgres import hints
+from fastq.errors import DuplicateJob, FastqError, WorkflowError
+from fastq.postgres import hints, refusals
 from fastq.postgres.pool import in_loop, pool_async
 from fastq.postgres.pool.pool_async import Failed
+from fastq.postgres.wake_limiter import WakeLimiter
 from fastq.sql.statements import qualified
 
 if TYPE_CHECKING:
     from fastq.adapters.conn import AsyncConn
     from fastq.adapters.library import Rows
     from fastq.enqueue.calls import Call
+    from fastq.enqueue.flows import Stepped
     from fastq.enqueue.settings import Settings
+    from fastq.enqueue.uniques import Steps
+
+T = TypeVar("T")
 
 
 class AsyncSessions:
@@ -57,6 +61,24 @@ class AsyncSessions:
         if wake and not lead:
             self._come_back(self._limiter.trail(call.wakes))
         return rows
+
+    async def run_steps(self, change: Stepped[T], conn: AsyncConn | None, *, wake: bool) -> T:
+        """Run a change of several statements in one transaction, and wake the workers and the leader if it asks for that."""
+        if conn is not None:
+            with self._settings.remedy:
+                await self._follow(change.steps(), conn)
+                await self.wake_on(conn, change.wakes if wake else ())
+            return change.told()
+        async with self.connection() as own:
+            try:
+                async with nullcontext() if change.in_one_step else own.transaction():
+                    await self._follow(change.steps(), own)
+            except (DuplicateJob, WorkflowError) as error:  # raised once the connection is given back: nothing has failed on it
+                refused: FastqError = error
+            else:
+                await self._wake_soon(own, change.wakes if wake else ())
+                return change.told()
+        raise refused
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
@@ -88,6 +110,25 @@ class AsyncSessions:
         await self._later.aclose()
         await self._wake(everything=True)
         await self._pool.close()
+
+    async def _follow(self, steps: Steps, conn: Any) -> None:
+        """Run one statement after the other as they are asked for."""
+        rows: Rows | None = None
+        with suppress(StopIteration):
+            while True:
+                call = next(steps) if rows is None else steps.send(rows)
+                carried = call if call.is_ascii else call.in_encoding(await drivers_async.encoding(conn))
+                rows = await drivers_async.run(conn, self._settings.text_for_one(carried.statement), carried.values)
+
+    async def _wake_soon(self, conn: Any, names: Collection[str]) -> None:
+        """Wake queues of jobs that are stored already, now or with others a little later."""
+        if not names:
+            return
+        if self._limiter.lead(names):
+            with suppress(*Failed):
+                await self.wake_on(conn, names)
+        else:
+            self._come_back(self._limiter.trail(names))
 
     async def _run_on(self, conn: AsyncConn, call: Call, *, wake: bool) -> Rows:
         text = qualified(call.statement, self._schema)

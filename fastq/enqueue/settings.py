@@ -9,9 +9,9 @@ import operator
 from typing import TYPE_CHECKING, SupportsIndex
 
 from fastq.config import Config, settled
-from fastq.enqueue import refusals
 from fastq.enqueue.calls import RECORD
 from fastq.errors import ConfigError, OptionError
+from fastq.postgres import refusals
 from fastq.sql.statements import qualified
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from fastq.args.meta import EMPTY
+from fastq.args.meta import EMPTY, WORKFLOW
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
+from fastq.jobs.deps import Deps
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -54,6 +55,11 @@ class Named(Protocol):
         ...
 
 
+UNKEPT, KEPT, TIED = range(3)
+"""What the plain success of a job leaves: nothing; a row in the archive; the one or the other, and a word to the gatekeeper or
+to the steward of workflows."""
+
+
 class JobBatch(Protocol):
     """The batch that a job was claimed with, as far as the job needs it: jobs of one kind and one queue, numbered by row."""
 
@@ -83,6 +89,11 @@ class JobBatch(Protocol):
         ...
 
     @property
+    def ends(self) -> int:
+        """Say what a plain success of these jobs leaves: one of UNKEPT, KEPT and TIED."""
+        ...
+
+    @property
     def priorities(self) -> Sequence[int]:
         """Give the priority by row."""
         ...
@@ -109,8 +120,8 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     """One attempt at a job; the argument of `Worker.work`.
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
-    periodic job), `meta` (values that features of fastq keep with it), and `cancelled`: true once it is to end. `Job.of(args)`
-    makes one for a test. The other fields are fastq's own.
+    periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `meta` (values that features of fastq keep with it),
+    and `cancelled`: true once it is to end. `Job.of(args)` makes one for a test. The other fields are fastq's own.
     """
 
     id: int
@@ -189,6 +200,23 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         return MappingProxyType(kept) if kept else EMPTY
 
     @property
+    def workflow(self) -> int | None:
+        """Give the workflow that the job is a step of, or that has called it; None for any other job."""
+        of: list[int] = self.meta.get(WORKFLOW.name) or []
+        return of[0] if of else None
+
+    @property
+    def step(self) -> int | None:
+        """Give the number of the job's step in its workflow; None if it is none."""
+        of: list[int] = self.meta.get(WORKFLOW.name) or []
+        return of[1] if len(of) > 1 else None
+
+    @property
+    def deps(self) -> Deps:
+        """Give the jobs that this one ran after, by the names of their steps; they are read when they are asked for."""
+        return Deps(self.workflow, self.step)
+
+    @property
     def tick(self) -> datetime | None:
         """Give the time for which a periodic job was enqueued, in UTC; None for any other job."""
         tick = next((tag.removeprefix(TICK_TAG) for tag in self.tags if tag.startswith(TICK_TAG)), None)
@@ -202,6 +230,7 @@ class _Alone:
     """The batch of a job that was made by hand: no worker, no claim."""
 
     claim = 0
+    ends = 0
     worker: Any = None
     work: Any = None
 

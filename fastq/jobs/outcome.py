@@ -7,8 +7,10 @@ in the watchdog (given up), the producer (args that do not fit) and the complete
     Output    completed, with a value to keep
     Snooze    run it again later, no attempt spent        (returned or raised by `work`)
     Cancel    end it, with a reason                       (returned or raised by `work`)
+    RateLimited  have it wait at its rates again, and hold its keys up   (returned or raised by `work`)
     Failed    the attempt failed; `delay` until the next one, None: discard it now
     Release   hand it back as if it had never been claimed, after `delay` seconds, or to wait for a worker of its kind
+    Barred    have it wait at gates that it did not go through
 
 The completer never asks for the type of an outcome: it sorts jobs by their fates (work/complete/writes.py). So a new outcome is a
 class here with a `fate`; one that `work` may return or raise is a `Verdict`.
@@ -64,6 +66,12 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
 
     elsewhere: bool = False
     """Whether all this is written already, in a transaction of somebody else's: the completer writes nothing then."""
+
+    gates: str | None = None
+    """JSON: gates at which a job that lives on has to wait first, for it came past them."""
+
+    limited: float | None = None
+    """Seconds for which nothing starts at the rates of a job that lives on; it waits there again."""
 
     @property
     def fate(self) -> Fate:
@@ -124,6 +132,17 @@ class Release(msgspec.Struct, frozen=True):
         return Fate(delay=self.delay)
 
 
+class Barred(msgspec.Struct, frozen=True):
+    """A job that has to wait at its gates first: the program that enqueued it did not know of them."""
+
+    gates: str
+
+    @property
+    def fate(self) -> Fate:
+        """Have the job wait."""
+        return Fate(gates=self.gates)
+
+
 WAITS = Release(math.inf)
 """The outcome of a job of a kind that has no worker here: the job waits until a process has one (waiting.py)."""
 
@@ -157,10 +176,7 @@ class Snooze(Verdict):
 
     def __init__(self, seconds: float | timedelta) -> None:
         """Refuse anything but a time to wait; a bad value fails the attempt that made it."""
-        wait: object = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-        if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= MAX_SNOOZE:
-            raise ValueError(f"Snooze({seconds!r}): expected seconds from 0 to {MAX_SNOOZE:.0f}, or a timedelta")
-        self.seconds = float(wait)
+        self.seconds = _wait(f"Snooze({seconds!r})", seconds)
         super().__init__(self.seconds)
 
     def __repr__(self) -> str:
@@ -175,6 +191,38 @@ class Snooze(Verdict):
     def fate(self) -> Fate:
         """Run the job again after the seconds."""
         return Fate(delay=self.seconds)
+
+
+class RateLimited(Verdict):
+    """Return or raise this from `work` where a call was refused as one too many (a 429), with the seconds to wait.
+
+    The job waits at its gates again, spends no attempt, and nothing starts at the keys of its rates (`Rate`) before then. A job
+    that goes through no rate is run again after that time, as by `Snooze`.
+    """
+
+    def __init__(self, after: float | timedelta) -> None:
+        self.after = _wait(f"RateLimited({after!r})", after)
+        super().__init__(self.after)
+
+    def __repr__(self) -> str:
+        """Write it as one would make it."""
+        return f"RateLimited(after={self.after})"
+
+    def said(self) -> RateLimited:
+        """Return another one of as many seconds."""
+        return RateLimited(self.after)
+
+    @property
+    def fate(self) -> Fate:
+        """Have the job wait, and its keys stand still."""
+        return Fate(limited=self.after)
+
+
+def _wait(told: str, seconds: object) -> float:
+    wait: object = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait <= MAX_SNOOZE:
+        raise ValueError(f"{told}: expected seconds from 0 to {MAX_SNOOZE:.0f}, or a timedelta")
+    return float(wait)
 
 
 class Cancel(Verdict):

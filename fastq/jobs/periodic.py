@@ -26,7 +26,7 @@ from fastq.args.options import MAX_TAGS, Tags
 from fastq.errors import FastqError, OptionError, RegistryError
 from fastq.jobs.declaration import Declaration
 from fastq.jobs.schedule import Cron, Every, Schedule, latest
-from fastq.jobs.spec import JobSpec, Options, spec_of
+from fastq.jobs.spec import JobSpec, Options, gated, keyed, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,6 +92,7 @@ class PeriodicJob(Declaration):
             self.schedule = schedule
             self.kind = kind_of(args, kind)
             self.args = self.kind.codec.encode(args, MAX_BYTES)
+            self._given = args
             self._told = _in_order(args, self.args)
             self.missed, self.backfill = _policy(options.get("missed", "once"))
             self.run_on_start = _flag(options.get("run_on_start", False))
@@ -103,6 +104,11 @@ class PeriodicJob(Declaration):
     def spec(self) -> JobSpec:
         """Return the options of its jobs: its own before the kind's, these before the defaults."""
         spec = spec_of(self.kind, self._options)
+        spec = gated(spec, self.kind.gates_of(self._given, spec.queue))
+        if self.kind.unique is not None:
+            if self.kind.unique.held_until == "success":
+                raise OptionError("unique, until='success': expected 'end', or one job that fails would end all further ticks")
+            spec = keyed(spec, self.kind.unique.asked(self._given, self.args, spec.kind, spec.queue))
         if spec.tags and spec.tags.count("\x1f") >= MAX_TAGS - OWN_TAGS:
             raise OptionError(f"tags: expected {MAX_TAGS - OWN_TAGS} at most, for {OWN_TAGS} are added")
         return spec

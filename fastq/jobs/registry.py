@@ -1,7 +1,8 @@
 """Collect the declarations of an application: the `Registry` that `fastq run app:registry` is given.
 
-A registry is filled while the application is imported (in the fork server, once per host) and only read afterwards, by every
-process and thread. `declare` takes a thing of any sort (declaration.py), refuses a second one of the same name, and checks it: a
+A registry is filled by the thread that imports the application, in each process that does so: `fastq run`, which becomes the
+supervisor; the fork server, whose children inherit it; `fastq enqueue --app`; programs of yours. After that it is only read, by
+every thread. `declare` takes a thing of any sort (declaration.py), refuses a second one of the same name, and checks it: a
 mistake is found at import, not when a process first needs the thing. The other methods make a declaration from the user's words.
 
 A registry does not scan packages and imports nothing: a worker is known when its module was imported. It deliberately knows

@@ -12,8 +12,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
 
+import msgspec
+
 from fastq.args import meta
 from fastq.args.faults import show
+from fastq.args.gates import GATES, Ordered
 from fastq.args.kinds import Kind
 from fastq.args.options import (
     DEFAULT_MAX_ATTEMPTS,
@@ -26,11 +29,16 @@ from fastq.args.options import (
     check_queue,
     check_tags,
 )
+from fastq.args.unique import UNIQUE, Asked, Unique, check_unique
 from fastq.errors import OptionError
 from fastq.jobs.job import EARLIEST, LATEST
 
 UNIT = "\x1f"
 """The character that joins the tags of one job in a statement's parameters; no tag has it."""
+
+
+_GATED = f'{{"{GATES.name}":'
+"""How the meta of a job begins that goes through gates: `gated` puts them first."""
 
 
 class Options(TypedDict, total=False):
@@ -42,6 +50,7 @@ class Options(TypedDict, total=False):
     delay: float | timedelta | None
     at: datetime | None
     tags: Tags | None
+    unique: Unique | None
 
 
 OPTIONS = Options.__optional_keys__
@@ -58,6 +67,7 @@ class JobSpec(NamedTuple):
     delay: float | None
     at: datetime | None
     meta: str | None = None  # JSON, see args/meta.py
+    asked: Asked | None = None  # the key of a unique job
 
 
 def check_names(options: Options) -> None:
@@ -73,6 +83,8 @@ def spec_of(kind: Kind[Any], options: Options, own: Options | None = None) -> Jo
     get = given.get
     queue = get("queue")
     priority = get("priority")
+    if priority not in (None, kind.priority or DEFAULT_PRIORITY):
+        _check_order(kind, priority)
     max_attempts = get("max_attempts")
     tags = get("tags")
     return JobSpec(
@@ -84,6 +96,48 @@ def spec_of(kind: Kind[Any], options: Options, own: Options | None = None) -> Jo
         *when(get("delay"), get("at")),
         meta.encoded(given) if meta.OPTIONS else None,
     )
+
+
+def gated(spec: JobSpec, gates: str | None) -> JobSpec:
+    """Have a job go through gates; its args say which keys it has there, so jobs of one call may differ."""
+    if gates is None:
+        return spec
+    rest = f",{spec.meta[1:]}" if spec.meta else "}"
+    return spec._replace(meta=f"{_GATED}{meta.in_ascii(msgspec.json.encode(gates).decode())}{rest}")
+
+
+def _check_order(kind: Kind[Any], priority: object) -> None:
+    ordered = next((gate for gate in kind.gates if isinstance(gate, Ordered)), None)
+    if ordered is not None:
+        raise OptionError(
+            f"priority {priority!r}: the jobs of kind '{kind.name}' are in order ({ordered}), so all have its priority, "
+            f"{kind.priority or DEFAULT_PRIORITY}"
+        )
+
+
+def unique_of(kind: Kind[Any], options: Options, own: Options | None = None) -> Unique | None:
+    """Settle whether a job is unique, and how: by its own option, the call's, or its kind's."""
+    given = (own.get("unique") if own is not None else None) or options.get("unique")
+    if given is None:
+        return kind.unique
+    check_unique(given).check(kind.type)
+    return given
+
+
+def keyed(spec: JobSpec, asked: Asked) -> JobSpec:
+    """Have a job ask for its key, and carry it."""
+    rest = f"{spec.meta[:-1]}," if spec.meta else "{"
+    return spec._replace(meta=f'{rest}"{UNIQUE.name}":{asked.entry()}}}', asked=asked)
+
+
+def is_gated(spec: JobSpec) -> bool:
+    """Tell whether the job goes through gates."""
+    return spec.meta is not None and spec.meta.startswith(_GATED)
+
+
+def gates_in(spec: JobSpec) -> str:
+    """Return the gates of a job that goes through some."""
+    return str(msgspec.json.decode(spec.meta or "{}")[GATES.name])
 
 
 def when(delay: object, at: object) -> tuple[float | None, datetime | None]:

@@ -13,11 +13,14 @@ state of a job: it is one object for all of them.
 """
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, Never, TypeVar, get_args, get_origin
 
 from fastq.args.faults import fault_in_fields
+from fastq.args.gates import Gate
 from fastq.args.kinds import Kind, kind_of_type, unfinished
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
+from fastq.args.unique import Unique
 from fastq.errors import FastqError, RegistryError
 from fastq.jobs.declaration import Declaration
 from fastq.jobs.job import Job
@@ -36,7 +39,8 @@ DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that han
 class Worker(Generic[A]):
     """Derive from `Worker[SortArgs]`, write `work`, register it. For a TypedDict: `Worker[MailDict], kind=MAIL`.
 
-    May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `timeout`, `archive`. May be written:
+    May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
+    `timeout`, `archive`. May be written:
     `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which jobs it works, and how.
     """
 
@@ -44,6 +48,8 @@ class Worker(Generic[A]):
     priority: int | None = None  # 1 (first) to 4 (last); None: the kind's, or 1
     max_attempts: int | None = None  # after which a failing job is discarded; None: the kind's, or 25
     timeout: float | None = DEFAULT_TIMEOUT  # s from the start of `work`; None: no limit
+    gates: Sequence[Gate] = ()  # what its jobs may have to wait for; (): the kind's
+    unique: Unique | None = None  # which of its jobs count as one, so that there is one at a time; None: the kind's
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
 
     kind: Kind[A]  # set when registered

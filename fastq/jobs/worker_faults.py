@@ -10,7 +10,9 @@ import difflib
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from fastq.args.gates import check_gates
 from fastq.args.options import check_max_attempts, check_priority, check_queue
+from fastq.args.unique import check_unique
 from fastq.errors import FastqError, RegistryError
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from fastq.args.kinds import Kind
     from fastq.jobs.worker import Worker
 
-ATTRIBUTES, METHODS = ("queue", "priority", "max_attempts", "timeout", "archive"), ("retry_delay",)
+ATTRIBUTES, METHODS = ("queue", "priority", "max_attempts", "gates", "unique", "timeout", "archive"), ("retry_delay",)
 """Attributes and methods that a worker may have besides `work`: a similar name is probably one of them, misspelt."""
 
 FOREIGN = {
@@ -120,24 +122,30 @@ def settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
         raise RegistryError(f"{place(cls)}.timeout: expected seconds above 0, or None for no limit; got {timeout!r}")
     if not isinstance(worker.archive, bool):
         raise RegistryError(f"{place(cls)}.archive: expected True or False, got {worker.archive!r}")
-    checks: dict[str, Callable[[Any], object]] = {
+    checks: dict[str, Callable[[Any], Any]] = {
         "queue": check_queue,
         "priority": check_priority,
         "max_attempts": check_max_attempts,
+        "gates": check_gates,
+        "unique": check_unique,
     }
-    given = {name: getattr(worker, name) for name in checks if getattr(worker, name) is not None}
-    for name, value in given.items():
+    given = {name: getattr(worker, name) for name in checks if getattr(worker, name) not in (None, ())}
+    for name, value in list(given.items()):
         try:
-            checks[name](value)
+            given[name] = checks[name](value)
         except FastqError as error:
             raise RegistryError(f"{place(cls)}: {error}") from error
         stated = getattr(kind, name)
-        if stated not in (None, value):
+        if stated not in (None, (), given[name]):
             raise RegistryError(
                 f"kind '{kind.name}': {name} is {stated!r} in {kind.place} and {value!r} in {place(cls)}; state it in one of them"
             )
     for name, value in given.items():
         setattr(kind, name, value)
+    try:
+        kind.check_fields()
+    except FastqError as error:
+        raise RegistryError(f"kind '{kind.name}': {error}") from error
 
 
 def place(of: Any) -> str:

@@ -4,8 +4,8 @@ Made and stopped by the supervisor's main thread. The elector's thread calls whe
 terms' own threads (term.py). Worker processes never lead.
 
     leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
-    schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked |
-                    reindex
+    schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked, unique |
+                    gate, pauses, workflow | reindex
 
 The bar separates tracks, each a thread and a connection, so that a long chore keeps neither due jobs nor a lost host waiting.
 
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from fastq.lead.chores.admit import Admit
 from fastq.lead.chores.forget import Forget
 from fastq.lead.chores.partitions import Partitions
+from fastq.lead.chores.pauses import Pauses
 from fastq.lead.chores.periodic import Periodic
 from fastq.lead.chores.processes import Processes
 from fastq.lead.chores.promote import Promote
@@ -29,8 +30,11 @@ from fastq.lead.chores.reindex import Reindex
 from fastq.lead.chores.rescue import Rescue
 from fastq.lead.chores.unled import Unled
 from fastq.lead.chores.unworked import Unworked
+from fastq.lead.gate.gatekeeper import Gatekeeper
 from fastq.lead.term.domains import DEFAULT, DomainQueues, Domains
 from fastq.lead.term.term import Term
+from fastq.lead.unique.sweep import Sweep
+from fastq.lead.workflow.steward import Steward
 from fastq.leases.elector import Candidacy, Elector
 from fastq.postgres import hints
 from fastq.service import Service
@@ -48,7 +52,13 @@ if TYPE_CHECKING:
 SCHEMA = "schema"
 """The lease of the chores that concern all domains."""
 
-WOKEN = {hints.DUE: "promote", hints.PERIODIC: "periodic"}
+WOKEN = {
+    hints.DUE: "promote",
+    hints.PERIODIC: "periodic",
+    hints.GATE: "gate",
+    hints.PAUSE: "pauses",
+    hints.WORKFLOW: "workflow",
+}
 """The chore that a leader does at once upon a hint."""
 
 
@@ -132,4 +142,8 @@ def domain_chores(config: Config) -> Sequence[Sequence[Chore]]:
 
 def schema_chores(_: Config) -> Sequence[Sequence[Chore]]:
     """Make the chores that one supervisor of the whole schema does."""
-    return [[Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked()], [Reindex()]]
+    return [
+        [Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked(), Sweep()],
+        [Gatekeeper(), Pauses(), Steward()],
+        [Reindex()],
+    ]

@@ -1,7 +1,8 @@
 """Read and write files in a folder that another user may write to as well, without being led elsewhere by him.
 
-For root, which starts an embedded Postgres as `nobody` and has to write into that user's folder: a link there in the place of
-a file would have root overwrite, read or give away the target of the link. Run in the thread that starts or stops such a server.
+Used by embedded.py alone, in the main thread of a command without a database of its own, and of tests. The danger is root's: it
+starts an embedded Postgres as `nobody` and has to write into that user's folder, where a link in the place of a file would have
+root overwrite, read or give away the target of the link.
 
 Invariants: a folder is opened once, and its owner looked at; names are looked up in the opened folder, and no link is followed.
 Only a plain file of the folder's owner is read. Only a new file is written, which then takes the name of the old one, be that a

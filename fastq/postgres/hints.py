@@ -46,11 +46,14 @@ class Hint(NamedTuple):
 QUEUE = Hint("", "queue", "jobs of this queue are available; the payload is its name, which has no '@'")
 DUE = Hint("@due", "", "a job was scheduled")
 WAITING = Hint("@waiting", "queue", "jobs of this queue wait for a worker of their kind, or no longer need to")
+GATE = Hint("@gate", "", "jobs wait at gates, or have made room there")
+PAUSE = Hint("@pause", "", "a pause was set, or that of a kind has ended")
+WORKFLOW = Hint("@workflow", "", "steps of workflows have ended, or are to be let go")
 CANCEL = Hint("@cancel", "", "an operator asked for the cancellation of an executing job")
 PERIODIC = Hint("@periodic", "", "a periodic job was defined, paused or resumed")
 LEASE = Hint("@lease", "lease", "this lease was released, or its holder was asked to resign")
 
-HINTS = {hint.word: hint for hint in (QUEUE, DUE, WAITING, CANCEL, PERIODIC, LEASE)}
+HINTS = {hint.word: hint for hint in (QUEUE, DUE, WAITING, GATE, PAUSE, WORKFLOW, CANCEL, PERIODIC, LEASE)}
 """All hints by their word."""
 
 MISSED = Hint(

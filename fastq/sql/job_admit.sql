@@ -1,13 +1,13 @@
 -- what: makes those of the jobs $5 available that still wait for a worker; says how many.
 -- called by: lead/chores/admit. $1-$3 fence, $4 queues (null or empty: every queue), $6 channel (null: no hint).
--- index: job_pkey; lease_pkey.
+-- index: job_pkey; lease_pkey; gate_permit_pkey.
 -- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.
 with held as (
     select from fastq.lease
     where name = $1::text and holder = $2::text and term = $3::bigint and expires_at > clock_timestamp()
     for key share
 ), resting as (
-    select job.id
+    select job.id, job.meta ->> 'gates'::text is not null and (select gate_permit.job from fastq.gate_permit where gate_permit.job = job.id) is null as waits
     from unnest($5::bigint[]) as given (id)
     join fastq.job on job.id = given.id
     where exists (select from held) and state = 'waiting' and starts_with(waits_for, 'worker:')
@@ -15,11 +15,19 @@ with held as (
     for update of job skip locked
 ), admitted as (
     update fastq.job
-    set state = 'available', seq = nextval('fastq.job_seq'), waits_for = null
+    set state = (case when waits then 'waiting' else 'available' end)::fastq.state,
+        seq = case when not waits then nextval('fastq.job_seq') end,
+        scheduled_at = null,
+        waits_for = case when waits then meta ->> 'gates'::text end
     from resting
     where job.id = resting.id
-    returning job.queue
+    returning job.id, job.queue, job.priority, job.waits_for
+), arrived as (
+    insert into fastq.gate_event (queue, gates, jobs, priority, job)
+    select queue, waits_for, count(*), priority, min(id) from admitted where waits_for is not null group by queue, waits_for, priority
+    returning id
 ), woken as (
-    select pg_notify($6::text, queue) from (select distinct queue from admitted) as hint where $6::text is not null
+    select pg_notify($6::text, wake)
+    from (select case when waits_for is null then queue else '@gate' end as wake from admitted group by 1) as hint where $6::text is not null
 )
 select (select count(*) from held), (select count(*) from admitted), (select count(*) from woken)

@@ -1,8 +1,8 @@
 -- what: moves waiting jobs to the archive as cancelled, and asks for the end of running ones; answers for each id with the state
 --       before and after.
--- called by: admin/changes, enqueue/client, enqueue/client_async: cancel. $1 ids, $2 channel (null: no hint). The state goes as
+-- called by: admin/changes, enqueue/client, enqueue/client_async, enqueue/uniques: cancel. $1 ids, $2 channel (null: no hint). The state goes as
 --            text: a driver asks the server about types that it does not know, in a statement that may find anybody's functions.
--- index: job_pkey; job_archive_id (block ranges).
+-- index: job_pkey; job_archive_id (block ranges); gate_permit_pkey.
 -- locks: the living rows, in the order of their ids.
 with mine as (
     select id, state from fastq.job where id = any ($1::bigint[]) order by id for update
@@ -17,13 +17,25 @@ with mine as (
         queue, kind, args, tags, errors, coalesce(meta, '{}') || '{"cause": "asked"}'::jsonb
     from moved
     returning id
+), freed as (
+    delete from fastq.gate_permit
+    where job = any (array(select id from moved where meta ->> 'gates'::text is not null))
+    returning queue, gates
+), told as (
+    insert into fastq.gate_event (queue, gates, jobs) select queue, gates, count(*) from freed group by queue, gates returning id
+), noted as (
+    insert into fastq.workflow_event (workflow, step, state)
+    select (meta #>> '{workflow,0}'::text[])::bigint, (meta #>> '{workflow,1}'::text[])::int, 'cancelled'
+    from moved where meta #>> '{workflow,1}'::text[] is not null
+    returning id
 ), asked as (
     update fastq.job set cancel_requested = true
     from mine
     where job.id = mine.id and mine.state = 'running'
     returning job.id
 ), woken as (
-    select count(pg_notify($2::text, '@cancel')) from (select from asked limit 1) as hint where $2::text is not null
+    select count(pg_notify($2::text, wake))
+    from (select '@cancel' as wake from asked union select '@gate' from freed union select '@workflow' from noted) as hint where $2::text is not null
 )
 select given.id, coalesce(mine.state, done.state)::text,
     case when archived.id is not null then 'cancelled' when asked.id is not null then 'asked'

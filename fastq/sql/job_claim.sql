@@ -24,7 +24,7 @@ with claimed as (
             limit $7::bigint
             for update skip locked
         ) as pick
-        where not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
+        where not exists (select from fastq.queue where queue.name = any (array[$2::text, '*']) and queue.paused_at is not null)
           and case
               when pg_column_size(pick.args) < $13::bigint and pg_column_compression(pick.args) is null then true
               when ('0' || coalesce(current_setting('fastq_claim.bytes', true), ''))::bigint < $12::bigint then

@@ -13,7 +13,7 @@ with claimed as (
     set state = 'running', claim = $1::bigint, attempt = attempt + 1, attempted_at = clock_timestamp()
     where queue = $2::text and priority = 1 and seq > $3::bigint and seq <= $4::bigint and state = 'available'
       and (select set_config('lock_timeout', '20ms', true)) is not null
-      and not exists (select from fastq.queue where queue.name = $2::text and queue.paused_at is not null)
+      and not exists (select from fastq.queue where queue.name = any (array[$2::text, '*']) and queue.paused_at is not null)
       and case
           when pg_column_size(args) < $6::bigint and pg_column_compression(args) is null then true
           when ('0' || coalesce(current_setting('fastq_claim.bytes', true), ''))::bigint < $5::bigint then

@@ -7,7 +7,7 @@
 with mine as (
     select id from fastq.job
     where id = any ($2::bigint[]) and state = 'waiting' and starts_with(waits_for, 'worker:')
-      and not exists (select from fastq.queue where queue.name = $3::text and queue.paused_at is not null)
+      and not exists (select from fastq.queue where queue.name = any (array[$3::text, '*']) and queue.paused_at is not null)
     order by id
     for update skip locked
 ), claimed as (

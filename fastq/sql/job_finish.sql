@@ -1,8 +1,9 @@
 -- what: ends jobs with something to keep: an output, a last error, a reason of cancellation. Answers with the number of rows that
 --       were still ours. Errors of a job are shortened as in job_retry.
+--       The permit of a discarded job stays where a gate of it says so (args/gates.py: Ordered): it holds its keys.
 -- called by: work/complete/writes. Arrays of one length: $1 ids, $2 claims, $3 states (as text: its type has the same oid
---            everywhere), $4 errors (json text or null), $5 outputs (json text or null).
--- index: job_pkey.
+--            everywhere), $4 errors (json text or null), $5 outputs (json text or null). $6 channel (null: no hint).
+-- index: job_pkey; gate_permit_pkey.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
 with given as (
     select * from unnest($1::bigint[], $2::bigint[], $3::text[]::fastq.state[], $4::text[], $5::text[])
@@ -27,5 +28,18 @@ with given as (
         output::json
     from done
     returning id
+), freed as (
+    delete from fastq.gate_permit
+    where job = any (array(select id from (select id, meta from done where final <> 'discarded' or not starts_with(coalesce(meta ->> 'gates'::text, ''), '[["order-hold"')) as gone where meta ->> 'gates'::text is not null))
+    returning queue, gates
+), told as (
+    insert into fastq.gate_event (queue, gates, jobs) select queue, gates, count(*) from freed group by queue, gates returning id
+), noted as (
+    insert into fastq.workflow_event (workflow, step, state, output)
+    select (meta #>> '{workflow,0}'::text[])::bigint, (meta #>> '{workflow,1}'::text[])::int, final, output::json
+    from done where meta #>> '{workflow,1}'::text[] is not null
+    returning id
+), woken as (
+    select pg_notify($6::text, wake) from (select '@gate' as wake from freed union select '@workflow' from noted) as hint where $6::text is not null
 )
-select count(*) from archived
+select (select count(*) from archived), (select count(*) from woken)

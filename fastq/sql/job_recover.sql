@@ -9,9 +9,10 @@
 --       - All others had not started (or had ended unseen): their attempt does not count.
 --       - A job with a cancellation asked for ends as cancelled, before any other reason to end.
 --       Answers with how many are available again, how many ended, and which. Errors of a job are shortened as in job_retry.
+--       The permit of a discarded job stays where a gate of it says so (args/gates.py: Ordered): it holds its keys.
 -- called by: host/recovery: when a child has died and its database sessions have ended. $7 process, $8 channel (null: no hint),
 --            $9 error (json text), $11 error of a job in $10.
--- index: job_pkey for the ids; job_ready for the unanswered claim.
+-- index: job_pkey for the ids; job_ready for the unanswered claim; gate_permit_pkey.
 -- locks: the rows, in the order of their ids.
 with lost as (
     select id from fastq.job
@@ -52,7 +53,8 @@ with lost as (
             || jsonb_build_array(error::jsonb || jsonb_build_object('attempt', attempt, 'at', attempted_at)) end
     from judged
     where job.id = judged.id and not ends and not cancelled
-    returning job.id, case when apart then '@due' else queue end as wake
+    returning job.id, job.meta, apart and not starts_with(coalesce(meta ->> 'gates'::text, ''), '[["order') as leaves,
+        case when apart then '@due' else queue end as wake
 ), ended as (
     delete from fastq.job using judged
     where job.id = judged.id and (ends or cancelled)
@@ -69,8 +71,19 @@ with lost as (
         coalesce(meta, '{}') || jsonb_build_object('cause', case when cancel_requested then 'asked' else 'crashed' end)
     from ended
     returning id, kind, attempt, state
+), freed as (
+    delete from fastq.gate_permit
+    where job = any (array(select id from (select id, meta from again where leaves union all select id, meta from ended where cancel_requested or not starts_with(coalesce(meta ->> 'gates'::text, ''), '[["order-hold"')) as gone where meta ->> 'gates'::text is not null))
+    returning queue, gates
+), told as (
+    insert into fastq.gate_event (queue, gates, jobs) select queue, gates, count(*) from freed group by queue, gates returning id
+), noted as (
+    insert into fastq.workflow_event (workflow, step, state)
+    select (meta #>> '{workflow,0}'::text[])::bigint, (meta #>> '{workflow,1}'::text[])::int, (case when cancel_requested then 'cancelled' else 'discarded' end)::fastq.state
+    from ended where meta #>> '{workflow,1}'::text[] is not null
+    returning id
 ), woken as (
-    select pg_notify($8::text, wake) from (select distinct wake from again) as hint where $8::text is not null
+    select pg_notify($8::text, wake) from (select wake from again union select '@gate' from freed union select '@workflow' from noted) as hint where $8::text is not null
 )
 select (select count(*) from again), (select count(*) from archived), (select count(*) from woken),
     (select json_agg(json_build_array(state, id, kind, attempt)) from archived)

@@ -3,9 +3,10 @@
 --       it the last attempt or not). Nobody knows any more which jobs had started: a last attempt may have, so the job does not
 --       get one more than it was allowed to have.
 --       Answers with how many are available again, how many ended, and which. Errors of a job are shortened as in job_retry.
+--       The permit of a discarded job stays where a gate of it says so (args/gates.py: Ordered): it holds its keys.
 -- called by: lead/chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain: queues of its processes count
 --            too, $9 channel (null: no hint), $10 error (json text).
--- index: job_pkey; process_pkey; lease_pkey.
+-- index: job_pkey; process_pkey; lease_pkey; gate_permit_pkey.
 -- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.
 with held as (
     select from fastq.lease
@@ -15,7 +16,7 @@ with held as (
     select job.id, job.claim, job.attempt, job.cancel_requested, job.attempt >= job.max_attempts as ends
     from unnest($6::bigint[], $7::bigint[], $8::smallint[]) as given (id, claim, attempt)
     join fastq.job on job.id = given.id
-    where exists (select from held) and job.state = 'running'
+    where exists (select from held) and job.state = 'running' and job.id = any ($6::bigint[])
       and coalesce(job.claim, 0) = coalesce(given.claim, 0) and job.attempt = given.attempt
       and not exists (select from fastq.process where process.id = (job.claim >> 32) and process.expires_at >= clock_timestamp())
       and (coalesce(cardinality($4::text[]), 0) = 0 or job.queue = any ($4::text[]) or job.queue in (
@@ -49,8 +50,19 @@ with held as (
         coalesce(meta, '{}') || jsonb_build_object('cause', case when cancel_requested then 'asked' else 'lost' end)
     from ended
     returning id, kind, attempt, state
+), freed as (
+    delete from fastq.gate_permit
+    where job = any (array(select id from (select id, meta from ended where cancel_requested or not starts_with(coalesce(meta ->> 'gates'::text, ''), '[["order-hold"')) as gone where meta ->> 'gates'::text is not null))
+    returning queue, gates
+), told as (
+    insert into fastq.gate_event (queue, gates, jobs) select queue, gates, count(*) from freed group by queue, gates returning id
+), noted as (
+    insert into fastq.workflow_event (workflow, step, state)
+    select (meta #>> '{workflow,0}'::text[])::bigint, (meta #>> '{workflow,1}'::text[])::int, (case when cancel_requested then 'cancelled' else 'discarded' end)::fastq.state
+    from ended where meta #>> '{workflow,1}'::text[] is not null
+    returning id
 ), woken as (
-    select pg_notify($9::text, queue) from (select distinct queue from again) as hint where $9::text is not null
+    select pg_notify($9::text, wake) from (select queue as wake from again union select '@gate' from freed union select '@workflow' from noted) as hint where $9::text is not null
 )
 select (select count(*) from held), (select count(*) from again), (select count(*) from archived), (select count(*) from woken),
     (select json_agg(json_build_array(state, id, kind, attempt)) from archived)

@@ -1,5 +1,5 @@
--- what: puts available jobs of one queue to waiting if their kind is none of $2 and no living process of the queue has a worker
---       for it. It looks at the first $7 jobs after each priority's cursor. Answers with how many jobs it looked at, how many
+-- what: puts available jobs of one queue to waiting if their kind is none of $2, and it is paused or no living process of the queue has a
+--       worker for it. It looks at the first $7 jobs after each priority's cursor. Answers with how many jobs it looked at, how many
 --       wait now, which kinds these have, and the first job of each. A process of a program that announces no kinds may have any
 --       kind: then no job is put to waiting.
 -- called by: work/claim/resting: before a process's first claim, and where one has brought jobs of unknown kinds and there is
@@ -20,10 +20,13 @@ with looked as materialized (
 ), unknown as materialized (
     select met.kind
     from (select kind from looked group by kind) as met
-    where not met.kind::text = any ($2::text[]) and not exists (
-        select from fastq.process
-        where process.expires_at > clock_timestamp() and $1::text = any (string_to_array(process.queues, ','))
-          and (process.kinds is null or met.kind::text = any (process.kinds))
+    where not met.kind::text = any ($2::text[]) and (
+        exists (select from fastq.pause where pause.sort = 'kind' and pause.name = met.kind)
+        or not exists (
+            select from fastq.process
+            where process.expires_at > clock_timestamp() and $1::text = any (string_to_array(process.queues, ','))
+              and (process.kinds is null or met.kind::text = any (process.kinds))
+        )
     )
 ), mine as (
     select job.id

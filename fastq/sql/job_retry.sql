@@ -7,7 +7,7 @@
 --            until a process has a worker for the kind), $4 charged (false: the
 --            attempt does not count), $5 errors (json text or null). $6 channel (null: no hint). Answers with the number of rows
 --            that were still ours.
--- index: job_pkey.
+-- index: job_pkey; gate_permit_pkey.
 -- locks: the rows, in the order of the ids given (the caller sorts them).
 with given as (
     select * from unnest($1::bigint[], $2::bigint[], $3::float8[], $4::boolean[], $5::text[])
@@ -34,7 +34,8 @@ with given as (
         errors = mine.errors
     from mine
     where job.id = mine.id and not mine.cancel_requested
-    returning job.id, case when delay <= 0 then queue when delay = 'infinity' then '@waiting ' || queue else '@due' end as wake
+    returning job.id, job.meta, delay > 0 and delay < 'infinity' and not starts_with(coalesce(meta ->> 'gates'::text, ''), '[["order') as leaves,
+        case when delay <= 0 then queue when delay = 'infinity' then '@waiting ' || queue else '@due' end as wake
 ), cancelled as (
     delete from fastq.job using mine
     where job.id = mine.id and mine.cancel_requested
@@ -46,7 +47,18 @@ with given as (
         queue, kind, args, tags, all_errors, coalesce(meta, '{}') || '{"cause": "asked"}'::jsonb
     from cancelled
     returning id
+), freed as (
+    delete from fastq.gate_permit
+    where job = any (array(select id from (select id, meta from again where leaves union all select id, meta from cancelled) as gone where meta ->> 'gates'::text is not null))
+    returning queue, gates
+), told as (
+    insert into fastq.gate_event (queue, gates, jobs) select queue, gates, count(*) from freed group by queue, gates returning id
+), noted as (
+    insert into fastq.workflow_event (workflow, step, state)
+    select (meta #>> '{workflow,0}'::text[])::bigint, (meta #>> '{workflow,1}'::text[])::int, 'cancelled'
+    from cancelled where meta #>> '{workflow,1}'::text[] is not null
+    returning id
 ), woken as (
-    select pg_notify($6::text, wake) from (select distinct wake from again) as hint where $6::text is not null
+    select pg_notify($6::text, wake) from (select wake from again union select '@gate' from freed union select '@workflow' from noted) as hint where $6::text is not null
 )
 select (select count(*) from again) + (select count(*) from archived), (select count(*) from woken)

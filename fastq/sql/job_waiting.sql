@@ -7,7 +7,7 @@
 with recursive every (waits_for) as (
     (select waits_for from fastq.job
      where queue = $1::text and waits_for >= 'worker:'
-       and not exists (select from fastq.queue where queue.name = $1::text and queue.paused_at is not null)
+       and not exists (select from fastq.queue where queue.name = any (array[$1::text, '*']) and queue.paused_at is not null)
      order by waits_for limit 1)
     union all
     select (select waits_for from fastq.job where queue = $1::text and waits_for > every.waits_for order by waits_for limit 1)

@@ -1,6 +1,6 @@
 -- what: the kinds with jobs that wait for a worker, by queue, $2 at most: how many jobs ($1 at most of each), and whether a
 --       living process works the queue and has a worker for the kind. A process of a program that announces no kinds may have
---       any.
+--       any. Of a paused kind also since when, until when and why.
 -- called by: admin/queues, lead/chores/unworked: to list them, and to warn of those that no process knows.
 -- index: job_waiting, skipped from reason to reason; process has as many rows as there are worker processes.
 -- locks: none.
@@ -11,7 +11,7 @@ with recursive every (queue, waits_for) as (
     from every
     cross join lateral (
         select queue, waits_for from fastq.job
-        where waits_for is not null and (queue, waits_for) > (every.queue, every.waits_for)
+        where waits_for is not null and (queue, waits_for) > (every.queue, greatest(every.waits_for, 'worker:'))
         order by queue, waits_for
         limit 1
     ) as next
@@ -20,10 +20,12 @@ select waiting.queue::text, waiting.kind, counted.jobs, exists (
     select from fastq.process
     where process.expires_at > clock_timestamp() and waiting.queue = any (string_to_array(process.queues, ','))
       and (process.kinds is null or waiting.kind = any (process.kinds))
-) as known
+) as known,
+    pause.paused_at, pause.paused_until, pause.reason
 from (
     select queue, waits_for, substr(waits_for, 8) as kind from every where starts_with(waits_for, 'worker:') limit $2::bigint
 ) as waiting
+left join fastq.pause on pause.sort = 'kind' and pause.name = waiting.kind
 cross join lateral (
     select count(*) as jobs
     from (select from fastq.job where job.queue = waiting.queue and job.waits_for = waiting.waits_for limit $1::bigint) as sample

@@ -1,4 +1,5 @@
--- what: the queues that are known by a job, a row or a living process, with the counts of their jobs. Counts stop at $1: of
+-- what: the queues that are known by a job, a row or a living process, with their pause, or else that of all queues (the row '*'), and
+--       with the counts of their jobs. Counts stop at $1: of
 --       available and waiting jobs in each queue, of scheduled and retryable jobs over all queues.
 -- called by: admin/queues: list_queues. The counts are for people: bounded, so that a backlog of millions does not hold them up.
 -- index: job_ready and job_waiting, skipped from queue to queue; job_due.
@@ -29,10 +30,15 @@ with recursive ready (name) as (
     union select name from resting where name is not null
     union select queue from later union select name from worked union select name from fastq.queue
 )
-select known.name, queue.paused_at, available, running as claimed, coalesce(scheduled, 0) as scheduled,
+select known.name, queue.paused_at, queue.paused_until, queue.pause_reason, available, running as claimed, coalesce(scheduled, 0) as scheduled,
     coalesce(retryable, 0) as retryable, waiting, coalesce(processes, 0) as processes
 from known
-left join fastq.queue on queue.name = known.name
+left join lateral (
+    select paused_at, paused_until, pause_reason from fastq.queue
+    where queue.name = any (array[known.name::text, '*']) and paused_at is not null
+    order by name desc  -- its own pause before that of all queues: no name comes before '*'
+    limit 1
+) as queue on true
 left join later on later.queue = known.name
 left join worked on worked.name = known.name
 cross join lateral (
@@ -42,4 +48,5 @@ cross join lateral (
 cross join lateral (
     select count(*) as waiting from (select from fastq.job where job.queue = known.name and waits_for is not null limit $1::bigint) as sample
 ) as rested
+where known.name <> '*'
 order by known.name

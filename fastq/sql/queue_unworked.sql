@@ -1,4 +1,4 @@
--- what: the queues that no living process works and that are not paused, each with how many jobs are available in it and how many wait for a
+-- what: the queues that no living process works and that are not paused, as all queues may be at once, each with how many jobs are available in it and how many wait for a
 --       worker; counts stop at $1.
 -- called by: lead/chores/unworked.
 -- index: job_ready and job_waiting, skipped from queue to queue.
@@ -29,6 +29,6 @@ where not exists (
         where process.expires_at > clock_timestamp() and known.name::text = any (string_to_array(process.queues, ','))
           and coalesce(cardinality(process.kinds), 1) > 0
     )
-  and not exists (select from fastq.queue where queue.name = known.name and paused_at is not null)
+  and not exists (select from fastq.queue where queue.name = any (array[known.name::text, '*']) and paused_at is not null)
   and (counted.available > 0 or rested.waiting > 0)
 order by 1

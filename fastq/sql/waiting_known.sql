@@ -1,6 +1,6 @@
 -- what: the ids and queues of up to $2 jobs that wait for a worker, but would not be put back to waiting if they were available.
 --       That is so if the queue has living processes and each may have a worker for the kind; or if one of them is of a program
---       that announces no kinds, which claims available jobs alone. Without the jobs in $3.
+--       that announces no kinds, which claims available jobs alone. Without the jobs in $3, and those of paused kinds.
 -- called by: lead/chores/admit. $1 queues (null or empty: every queue).
 -- index: job_waiting, skipped from reason to reason, then a range of each; process has as many rows as there are worker
 --        processes.
@@ -12,7 +12,7 @@ with recursive every (queue, waits_for) as (
     from every
     cross join lateral (
         select queue, waits_for from fastq.job
-        where waits_for is not null and (queue, waits_for) > (every.queue, every.waits_for)
+        where waits_for is not null and (queue, waits_for) > (every.queue, greatest(every.waits_for, 'worker:'))
         order by queue, waits_for
         limit 1
     ) as next
@@ -25,7 +25,8 @@ with recursive every (queue, waits_for) as (
     join living on waiting.queue::text = any (living.queues)
     where coalesce(cardinality($1::text[]), 0) = 0 or waiting.queue::text = any ($1::text[])
     group by waiting.queue, waiting.waits_for, waiting.kind
-    having bool_or(living.kinds is null or waiting.kind = any (living.kinds))
+    having not exists (select from fastq.pause where pause.sort = 'kind' and pause.name = waiting.kind)
+       and bool_or(living.kinds is null or waiting.kind = any (living.kinds))
        and (bool_or(living.kinds is null) or bool_and(waiting.kind = any (living.kinds)))
 )
 select coalesce(array_agg(pick.id), '{}'), coalesce(array_agg(pick.queue), '{}')

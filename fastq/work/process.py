@@ -1,7 +1,8 @@
 """One worker process: put producer, modes of executing and completer together, watch over them, take them down in order.
 
 Runs in a child of the fork server. The main thread is the watchdog: it listens to the supervisor on a pipe, ticks, and
-decides how the process ends; the work is done by the other threads. The child inherits no connection and no thread.
+decides how the process ends; the work is done by the other threads. The child inherits no connection and no thread. Only this
+process writes our desk on the board, each word by one thread, and the supervisor reads it.
 
 Ends:
     stop         stop claiming; hand back jobs that have not started; let running jobs and singletons end until
@@ -33,8 +34,10 @@ from setproctitle import setproctitle
 from fastq import app
 from fastq.board import board
 from fastq.board.board import Board
+from fastq.enqueue.client import Client
 from fastq.errors import FastqError
 from fastq.events import emit
+from fastq.jobs import deps
 from fastq.jobs.outcome import Release
 from fastq.leases.lease import identity, number_of
 from fastq.postgres import db
@@ -124,6 +127,7 @@ class Process:
         registry = app.load(seat.target, seat.app_dir)
         workers, singletons = registry.workers, registry.singletons if seat.place == 0 else {}
         self._sit_down(stands=bool(singletons))
+        deps.use(Client(seat.url, config=config).deps)  # which connects when a job asks for the jobs before it
         self.outbox = Outbox()
         self.modes = modes_for(workers.values(), self.outbox)
         self.feeds = [self._feed(number, queue) for number, queue in enumerate(config.concurrency)]
@@ -246,6 +250,7 @@ class Process:
         self._replaced = True
 
     def _tick(self) -> None:
+        """Let each part act on its deadlines, and cut its overdue statements; its sessions are those of its thread."""
         for part in self._parts:
             part.tick()
             cut_overdue(part.watched(), time.monotonic())

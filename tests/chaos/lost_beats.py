@@ -11,7 +11,6 @@ import json
 import os
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -19,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from fastq.enqueue.client import Client
-from fastq.postgres import db, embedded
-from fastq.schema.migrate import migrate
+from fastq.postgres import db
 from tests.chaos import ledger
 from tests.chaos.app import Nap
 from tests.chaos.processes import Host
-from tests.helpers import create_database, drop_database, execute, wait_for
+from tests.chaos.servers import alone
+from tests.helpers import execute, wait_for
 from tests.proxy import Proxy
 
 LONGEST_JOB = 25.0  # s; longer than a host's time to live
@@ -102,16 +101,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=200.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    for name in [name for name in os.environ if name.startswith("FASTQ_")]:
-        del os.environ[name]
-    folder = Path(tempfile.mkdtemp(prefix="fastq-chaos-", dir="/tmp"))
-    folder.chmod(0o755)  # the embedded server of root runs as another user
-    with ExitStack() as stack:
-        server = stack.enter_context(embedded.start(folder / "postgres")).url
-        name = f"fastq_chaos_{os.getpid()}"
-        url = create_database(server, name)
-        stack.callback(drop_database, server, name)
-        migrate(url)
+    with alone() as (url, folder):
         figures = run(url, folder, options.seconds, options.seed)
     print(json.dumps(figures))
     return 0 if figures["passed"] else 1

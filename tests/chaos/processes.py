@@ -25,8 +25,10 @@ ORPHANS_LEAVE_WITHIN = 2.0
 class Host:
     """One supervisor at a time and whatever hangs below it; the next one starts at once when it is killed."""
 
-    def __init__(self, procs: int, concurrency: int, environment: dict[str, str], folder: Path) -> None:
-        self._command = [sys.executable, "-m", "fastq", "run", "tests.chaos.app:registry"]
+    def __init__(
+        self, procs: int, concurrency: int, environment: dict[str, str], folder: Path, app: str = "tests.chaos.app:registry"
+    ) -> None:
+        self._command = [sys.executable, "-m", "fastq", "run", app]
         self._command += ["--procs", str(procs), "--queue", f"default={concurrency}"]
         self._environment = environment
         self._log_path = folder / "supervisors.log"

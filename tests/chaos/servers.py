@@ -13,8 +13,9 @@ from typing import Self
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastq.postgres import embedded
+from fastq.schema.migrate import migrate
 from tests.chaos.candidates import role_name
-from tests.helpers import create_database, execute, process_exists, wait_for
+from tests.helpers import create_database, drop_database, execute, process_exists, wait_for
 
 SETTINGS = {
     "fsync": "off",  # a killed server keeps what it wrote; only the machine must not die
@@ -33,6 +34,23 @@ def scratch() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def alone() -> Iterator[tuple[str, Path]]:
+    """Give a migrated database on a server of its own, and a folder that stays as evidence; no setting of ours is left."""
+    for name in [name for name in os.environ if name.startswith("FASTQ_")]:
+        del os.environ[name]
+    folder = Path(tempfile.mkdtemp(prefix="fastq-chaos-", dir="/tmp"))
+    folder.chmod(0o755)  # the embedded server of root runs as another user
+    with embedded.start(folder / "postgres") as server:
+        name = f"fastq_chaos_{os.getpid()}"
+        url = create_database(server.url, name)
+        try:
+            migrate(url)
+            yield url, folder
+        finally:
+            drop_database(server.url, name)
 
 
 class Servers:

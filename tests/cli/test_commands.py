@@ -3,14 +3,21 @@
 import json
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from fastq import Args, Client, Unique
 from fastq.config import Config
 from tests.cli.conftest import command, environment
 from tests.helpers import execute
+
+
+@dataclass
+class CountArgs(Args, kind="count"):
+    number: int
 
 
 def test_migrate_does_what_is_missing_and_says_so(fastq, empty_database):
@@ -408,3 +415,31 @@ def test_what_was_deleted_is_told_before_the_error_that_ended_it(on_database, da
     assert "1 jobs were not found, and could not be looked for once more: the disk is gone" in done.stderr
     assert done.returncode == 1
     assert execute(database, "select count(*) from fastq.job") == [(0,)]
+
+
+def test_unique_lists_the_keys_that_are_held_and_gives_one_up(on_database, database):
+    with Client(database) as client:
+        first, second = client.enqueue_many([CountArgs(1), CountArgs(2)], unique=Unique("number", within=3600))
+    rows = json.loads(on_database("unique", "list", "--json"))
+    key = rows[0]["key"]
+
+    assert [(row["job_id"], row["state"], row["kind"], row["until"]) for row in rows] == [
+        (first, "available", "count", "time"),
+        (second, "available", "count", "time"),
+    ]
+    assert key[:12] in on_database("unique", "list")
+    assert f"{key[:12]}, until time: held" in on_database("jobs", "show", first)
+    assert on_database("unique", "release", key[:12]) == f"key {key[:12]} is given up; job {first} held it\n"
+    assert f"{key[:12]}, until time: given up" in on_database("jobs", "show", first)
+    assert "no key that begins with" in on_database("unique", "release", key[:12], code=1)
+    assert "hexadecimal digits" in on_database("unique", "release", "nine", code=2)
+
+
+def test_a_job_whose_key_another_one_holds_is_not_retried(on_database, database):
+    with Client(database) as client:
+        first = client.enqueue(CountArgs(1), unique=Unique())
+        assert client.cancel(first)
+        second = client.enqueue(CountArgs(1), unique=Unique())
+
+    assert f"job {first} is unique, and job {second} holds its key" in on_database("jobs", "retry", first, code=1)
+    assert f"held by job {second}" in on_database("jobs", "show", first)

@@ -89,3 +89,15 @@ def look(connection, table, job_id):
 def count(connection, table):
     """Count the rows of a table."""
     return connection.execute(f"select count(*) from fastq.{table}")[0][0]
+
+
+def send_look(cursor, connection, next_claim, limit):
+    """Look for up to so many jobs; return the answers of the claims."""
+    claimed = []
+    last = cursor.send_look(connection, lambda _: next_claim(), limit, claimed.append)
+    return [*claimed, last] if last is not None else claimed
+
+
+def send_part(cursor, connection, claim, part):
+    """Claim a part."""
+    return cursor.send_part(connection, lambda _: claim, part)

@@ -18,6 +18,7 @@ SQL = CHORES.parent / "sql"
 SETUP = """
 insert into fastq.process (id, host, pid, supervisor, queues, expires_at)
     values (3, 'h', 1, 'h:1:x', 'default', clock_timestamp() - interval '1 hour');
+insert into fastq.pause (sort, name, key, paused_until) values ('kind', 'mail', '', '2000-01-01');
 insert into fastq.queue (name, created_at) values ('unused', now() - interval '1 year');
 insert into fastq.once (name, item, at) values ('n', 'i', now() - interval '1 year');
 insert into fastq.job_archive (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)
@@ -28,13 +29,27 @@ insert into fastq.periodic (name, schedule, hash, kind, args, queue, priority, m
     values ('report', 'every 60', '0f', 'nap', '{}', 'default', 1, 25, '2000-01-02');
 insert into fastq.periodic (name, schedule, hash, kind, args, queue, priority, max_attempts, last_tick, next_tick)
     values ('ahead', 'every 60', '0f', 'nap', '{}', 'default', 1, 25, '2100-01-01', '2100-01-02');
-insert into fastq.periodic_tick (name, tick, job_id) values ('report', '2000-01-01', 66)
+insert into fastq.periodic_tick (name, tick, job_id) values ('report', '2000-01-01', 66);
+insert into fastq.gate_permit (job, queue, gates) values (66, 'default', '[]');
+insert into fastq.gate_event (queue, gates, jobs) values ('default', '[]', 1);
+insert into fastq.unique_key (key, job_id, since, until)
+    values ('\\x01', 66, '2000-01-01', 'end'), ('\\x02', 66, '2000-01-01', 'success');
+insert into fastq.workflow (name, ended_at) values ('w', null), ('v', '2000-01-01');
+insert into fastq.workflow_step (workflow, step, job, kind, unmet, fate)
+    values (1, 0, 66, 'nap', 0, 'go'), (1, 1, 66, 'nap', 0, null);
+insert into fastq.workflow_event (workflow, step, state) values (1, 0, 'completed')
 """
 DAY = ("2000-01-01 00:00Z", "2000-01-02 00:00Z")
 FENCED = {  # parameters after the fence, with which the statement would change something
     "archive_prune": (None, *DAY, [77], ["(0,1)"]),
     "archive_prune_default": (7, 100),
     "domain_queues": ("default", ["late"]),
+    "gate_admit": ([5], CHANNEL),
+    "gate_begin": (),
+    "gate_drop": ([5], CHANNEL),
+    "gate_owe": (["mail-api"], ["1"], [30.0]),
+    "gate_read": (0, 10),
+    "gate_sweep": (),
     "index_note": ("job_ready", 1.0, None),
     "job_admit": (None, [4], CHANNEL),
     "job_promote": (None, [1], CHANNEL),
@@ -42,15 +57,39 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "lease_forget": ("", 10, 60.0),
     "lease_hold": (),
     "once_forget": ("", "", 10, 30.0),
+    "pause_over": (CHANNEL,),
     "periodic_enqueue": (["report"], ["0f"], ["2000-01-03"], ["report"], ["2000-01-02"], CHANNEL),
     "periodic_failed": ("report", "0f", "why"),
     "periodic_prune": (None, 60.0, 10),
     "periodic_rewind": (None,),
     "process_forget": (600.0,),
     "queue_forget": (60.0, 10),
+    "unique_sweep": ("", 10),
+    "unique_sweep_success": (0, 10),
+    "workflow_audit": (0, -1, 10),
+    "workflow_go": (10, CHANNEL, [1]),
+    "workflow_hold": ([], 10, 0),
+    "workflow_prune": (7, 10),
 }
-HARMLESS = {"lease_hold"}  # it only looks
-TABLES = ("job", "job_archive", "process", "queue", "once", "chore", "periodic", "periodic_tick")
+HARMLESS = {"lease_hold", "workflow_hold"}  # they only look
+TABLES = (
+    "job",
+    "job_archive",
+    "process",
+    "queue",
+    "once",
+    "chore",
+    "periodic",
+    "periodic_tick",
+    "unique_key",
+    "gate_permit",
+    "pause",
+    "gate_event",
+    "gate_debt",
+    "workflow",
+    "workflow_step",
+    "workflow_event",
+)
 LEASES = "select name, queues from fastq.lease order by name"  # what taking one over leaves as it is
 
 
@@ -63,6 +102,7 @@ def site(database, connection):
     add(connection, state="running", attempt=1, claim=claim_number(3, 1), attempted_at="2000-01-01")
     add(connection, state="running", attempt=1, claim=claim_number(3, 1), attempted_at="2000-01-01", max_attempts=1)
     add(connection, state="waiting", seq=None, waits_for="worker:nap")
+    add(connection, state="waiting", seq=None, waits_for="[]", meta='{"gates": "[]"}')
     made = site_on(database)
     yield made
     made.connection.close()

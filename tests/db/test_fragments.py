@@ -16,6 +16,7 @@ from fastq.admin.jobs import JobDetail, JobRow
 from fastq.admin.leaders import ChoreRow, LeaseRow
 from fastq.admin.periodic import PeriodicRow
 from fastq.admin.queues import QueueRow, WaitingRow
+from fastq.admin.why import Facts
 from fastq.enqueue.copies import Copy
 from fastq.jobs.spec import JobSpec
 from fastq.lead.chores.periodic import Scheduled
@@ -34,6 +35,7 @@ MADE = {"finalized_at": "now()", "state": "", "errors": "errors", "crashes": "cr
 """What an archive's row has not as the job had it, by column: the words that the expression for it must have."""
 
 
+HOLDS = "not starts_with(coalesce(meta ->> 'gates'::text, ''), '[[\"order-hold\"')"
 WAITS = "state = 'waiting' and starts_with(waits_for, 'worker:')"
 DUE = "scheduled_at <= clock_timestamp() and state = any ('{scheduled,retryable}'::fastq.state[])"
 
@@ -145,15 +147,16 @@ def insert_faults(texts, in_archive, in_job):
             wanted = order[int(number[1]) - 1] if number and name == "job_enqueue" else expression
             if column in GIVEN and not re.search(rf"\b{column}\b", wanted):
                 faults.append(f"{name}: the column {column} is given {expression}")
-    one, many, back = found["job_enqueue"], found["job_enqueue_many"], found["job_rerun"]
+    one, many = found["job_enqueue"], found["job_enqueue_many"]
     if one[0] != many[0] or one[1][-3:] != many[1][-3:]:
         faults.append("job_enqueue, job_enqueue_many: they write different columns, or times")
     unnested = re.search(r"unnest\((.*)\) with ordinality as given \((.*?)\)", plain(texts["job_enqueue_many"]))
     numbers = [int(re.search(r"\$(\d+)", each)[1]) for each in items(unnested[1])]
     if [order[number - 1] for number in numbers] != items(unnested[2])[:-1]:
         faults.append("job_enqueue_many: its lists are not in the order of a spec's fields")
-    if missing := (set(in_archive) & set(in_job)) - {*back[0]}:
-        faults.append(f"job_rerun: {', '.join(missing)} of the archive is not brought back")
+    for name in ("job_rerun", "workflow_retry"):
+        missing = (set(in_archive) & set(in_job)) - {*found[name][0]}
+        faults += [f"{name}: {', '.join(missing)} of the archive is not brought back"] if missing else []
     return faults
 
 
@@ -212,8 +215,50 @@ def release_faults(texts):
         ("waits_for = null", "scheduled_at = null"),
     )
     for one, other in pairs:
-        admit = admit.replace(one, other)
+        admit = re.sub(rf"(?<!\w){re.escape(one)}(?!\w)", other, admit)
     return [] if admit == promote else [f"job_admit, job_promote: they differ in more than in what a job waits for: {admit}"]
+
+
+def gate_faults(texts):
+    """Compare the words with which statements give slots back, and tell the gatekeeper of that and of jobs that come to wait."""
+    parts = {"freed": {}, "told": {}, "arrived": {}}
+    for name, text in texts.items():
+        for part, found in parts.items():
+            if body := ctes(text).get(part):
+                body = re.sub(r"array\(select id from (\(.*\) as )?\w+ where", "array(select id from gone where", body)
+                found[name] = re.sub(r" from (\(.*?\) as )?\w+ where waits_for", " from come where waits_for", body)
+    faults = [fault for part, found in parts.items() for fault in differences(f"the part {part}", found)]
+    for name, text in texts.items():
+        ends = "delete from fastq.job\n" in text or "delete from fastq.job using" in text
+        if (
+            ends
+            and name not in ("job_complete", "job_complete_archive")
+            and not parts["freed"].keys() & parts["told"].keys() >= {name}
+        ):
+            faults.append(f"{name}: it ends jobs and gives no slots back")
+        if "'discarded'" in text and name in parts["freed"] and "job_archive (id" in text and HOLDS not in plain(text):
+            faults.append(f"{name}: a job that it discards does not hold its keys")
+        if "case when waits then" in text and name not in parts["arrived"]:
+            faults.append(f"{name}: it has jobs wait at gates and tells the gatekeeper nothing")
+    return faults if all(len(found) >= 6 for found in parts.values()) else [*faults, f"too few statements tell: {parts}"]
+
+
+def note_faults(texts):
+    """Compare the words with which statements tell of the ends of the steps of workflows."""
+    found, silent = {}, {"job_complete", "job_complete_archive", "unique_undo"}  # no step is ended by these
+    for name, text in texts.items():
+        if "fastq.workflow_event" in (body := ctes(text).get("noted", "")):
+            found[name] = re.sub(
+                r"step, state(, output)?\) select (.*::int), .* from \w+ where", r"select \2 from gone where", body
+            )
+    ends = {name for name, text in texts.items() if "delete from fastq.job\n" in text or "delete from fastq.job using" in text}
+    faults = [f"{name}: it ends jobs and tells of no step" for name in ends - silent - {*found}]
+    woken = {name for name in found if " from noted" in plain(texts[name])} | {
+        "job_delete",
+        "workflow_go",
+    }  # a person's, the steward's
+    faults += [f"{name}: it tells of steps and wakes nobody" for name in found.keys() - woken]
+    return faults + differences("the part noted", found)
 
 
 @pytest.fixture
@@ -225,14 +270,14 @@ def tables(connection):
 
 def faults(texts, tables):
     """Return all faults of the statements."""
-    alone = answer_faults, large_faults, fence_faults, scan_faults, release_faults
+    alone = answer_faults, large_faults, fence_faults, scan_faults, release_faults, gate_faults, note_faults
     return [fault for look in alone for fault in look(texts)] + archive_faults(texts, *tables) + insert_faults(texts, *tables)
 
 
 def test_equal_fragments_are_equal(tables):
     assert faults(TEXTS, tables) == []
-    assert sum(1 for text in TEXTS.values() for _ in inserts(text, "job_archive")) == 7
-    assert sum(1 for text in TEXTS.values() for _ in inserts(text, "job")) == 5  # and COPY
+    assert sum(1 for text in TEXTS.values() for _ in inserts(text, "job_archive")) == 13
+    assert sum(1 for text in TEXTS.values() for _ in inserts(text, "job")) == 10  # and COPY
 
 
 MUTANTS = {
@@ -272,17 +317,25 @@ MUTANTS = {
         "case when due > statement_timestamp() then due end\n    from given",
         "due\n    from given",
     ),
-    "a tick without meta": ("periodic_enqueue", "max_attempts, tags, meta)", "max_attempts, tags, errors)"),
+    "a tick without meta": ("periodic_enqueue", "max_attempts, tags, meta, state,", "max_attempts, tags, errors, state,"),
     "a run by hand with another's queue": ("periodic_run", "select kind, args, queue,", "select kind, args, 'default',"),
     "a way back that leaves the tags": (
         "job_rerun",
-        "queue, kind, args, tags, errors, meta)",
-        "queue, kind, args, errors, meta)",
+        "queue, kind, args, tags, errors, meta, seq, waits_for)",
+        "queue, kind, args, errors, meta, seq, waits_for)",
     ),
     "large args that are compared otherwise": ("job_waiting", "pg_column_size(args) < $6", "pg_column_size(args) <= $6"),
     "a fence that ends late": ("archive_prune", "expires_at > clock_timestamp()", "expires_at > now()"),
     "a change that needs no fence": ("job_admit", "where exists (select from held) and", "where"),
-    "a scan that skips a reason": ("kind_waiting", "> (every.queue, every.waits_for)", ">= (every.queue, every.waits_for)"),
+    "a scan that skips a reason": ("kind_waiting", "> (every.queue, greatest(", ">= (every.queue, greatest("),
+    "an end that tells the gatekeeper of one job": ("job_cancel", "gates, count(*) from freed", "gates, 1 from freed"),
+    "an end that gives too many slots back": ("job_finish", "where job = any (array(", "where job <> all (array("),
+    "a discarded job that holds nothing": ("job_rescue", "'[[\"order-hold\"'", "'[x'"),
+    "an end that tells the gatekeeper nothing": ("job_delete", "), freed as (", "), told as ("),
+    "a wait that tells of the last job": ("job_rerun", "priority, min(id)", "priority, max(id)"),
+    "an end of a step that nobody hears of": ("job_release", "), noted as (", "), quiet as ("),
+    "an end of another step": ("job_bar", "'{workflow,1}'::text[])::int", "'{workflow,0}'::text[])::int"),
+    "a step that comes back without its tags": ("workflow_retry", "tags, errors, meta, seq", "errors, meta, seq"),
     "an admission of any queue": ("job_admit", "queue = any ($4::text[]))\n    for update", "true)\n    for update"),
 }
 
@@ -304,7 +357,7 @@ def test_a_column_that_is_new_to_the_tables_is_missed_in_each_statement(tables):
     found = archive_faults(TEXTS, [*in_archive, "source"], [*in_job, "source"])
     found += insert_faults(TEXTS, [*in_archive, "source"], [*in_job, "source"])
 
-    assert len(found) == 7 + 1
+    assert len(found) == 13 + 2
 
 
 @pytest.mark.parametrize("at", [None, datetime.now(UTC)], ids=["now", "later"])
@@ -318,6 +371,7 @@ def test_a_copy_writes_what_an_enqueue_writes(at):
 ROWS = {
     "job_list": (JobRow, 0),
     "job_show": (JobDetail, 0),
+    "job_why": (Facts, 0),
     "periodic_list": (PeriodicRow, 0),
     "periodic_due": (Scheduled, 3),
     "queue_list": (QueueRow, 0),
@@ -337,3 +391,31 @@ def test_a_row_that_is_read_by_position_names_its_columns_as_the_fields_are_name
 
     wanted = made._fields if issubclass(made, tuple) else [field.name for field in fields(made)]
     assert columns[first:] == list(wanted)
+
+
+def key_faults(texts):
+    """Compare how keys of unique jobs are taken."""
+    faults = []
+    for name in ("locked", "keys_moved", "keys_taken"):
+        found = {text: body for text, body in ((text, ctes(texts[text]).get(name)) for text in texts) if body and "seen" in body}
+        found |= {text: ctes(texts[text])[name] for text in KEYED if name in ctes(texts[text])}
+        faults += differences(f"how it takes keys ({name})", found)
+        faults += [f"{text}: it takes keys without {name}" for text in {*KEYED} - {*found}]
+    return faults
+
+
+KEYED = ("job_enqueue_unique", "job_rerun", "periodic_enqueue")
+
+
+@pytest.mark.parametrize(
+    ("name", "here", "there"),
+    [
+        ("job_rerun", "unique_key.since = ordered.seen", "true"),
+        ("periodic_enqueue", "order by key\n    on conflict", "on conflict"),
+        ("job_enqueue_unique", "job_id = excluded.job_id, ", ""),
+    ],
+)
+def test_keys_are_taken_in_the_same_way_by_each_statement(name, here, there):
+    assert key_faults(TEXTS) == []
+    assert here in TEXTS[name]
+    assert any(name in fault for fault in key_faults({**TEXTS, name: TEXTS[name].replace(here, there)}))

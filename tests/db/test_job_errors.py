@@ -38,7 +38,7 @@ def retry_a_cancelled_one(connection, job_id):
 
 
 def finish(connection, job_id):
-    connection.run("job_finish", [job_id], [MINE], ["discarded"], [ERROR], [None])
+    connection.run("job_finish", [job_id], [MINE], ["discarded"], [ERROR], [None], None)
 
 
 def recover(connection, job_id, max_crashes=9):

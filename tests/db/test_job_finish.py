@@ -10,7 +10,7 @@ def finish(connection, ids, states, *, claims=None, errors=None, outputs=None):
     before = count(connection, "job")
     nothing = [None] * len(ids)
     claims = claims or [MINE] * len(ids)
-    connection.run("job_finish", ids, claims, states, errors or nothing, outputs or nothing)
+    connection.run("job_finish", ids, claims, states, errors or nothing, outputs or nothing, None)
     return before - count(connection, "job")
 
 

@@ -13,7 +13,19 @@ from tests.helpers import wait_for
 
 GONE, AT_WORK = 3, 4  # numbers of processes
 DOMAIN_CHORES = {"promote", "periodic", "admit", "rescue", "prune"}
-SCHEMA_CHORES = {"partitions", "processes", "forget", "domains", "unled", "unworked", "reindex"}
+SCHEMA_CHORES = {
+    "partitions",
+    "processes",
+    "forget",
+    "domains",
+    "unled",
+    "unworked",
+    "gate",
+    "pauses",
+    "workflow",
+    "unique",
+    "reindex",
+}
 
 
 @pytest.fixture
@@ -96,7 +108,9 @@ def test_each_chore_is_done_under_the_lease_that_it_belongs_to(connection, maint
     terms = {term.fence.name: term for each in (one, two) for term in each._terms}
     assert sorted(terms) == ["leader:billing", "leader:mail", "schema"]
     threads = [thread.name for thread in threading.enumerate()]
-    assert sorted(name for name in threads if name.startswith("fastq schema ")) == ["fastq schema 1", "fastq schema 2"]
+    assert sorted(name for name in threads if name.startswith("fastq schema ")) == [
+        f"fastq schema {number}" for number in (1, 2, 3)
+    ]
 
     wait_for(lambda: all(track._ran.keys() >= {c.name for c in track.chores} for t in terms.values() for track in t._tracks), 10)
     done = {name: {ran for track in term._tracks for ran in track._ran} for name, term in terms.items()}

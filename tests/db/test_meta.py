@@ -125,7 +125,7 @@ def jobs_of(row):
     """Make the jobs of a claim's answer."""
     registry = Registry()
     registry.register(SortWorker)
-    good, [], [] = codec.decode(Claimed("default", MINE, row), registry.workers)
+    good, [], [], [] = codec.decode(Claimed("default", MINE, row), registry.workers)
     return good
 
 
@@ -247,7 +247,7 @@ def complete(connection, job_id):
 
 def finish(state):
     def end(connection, job_id):
-        connection.run("job_finish", [job_id], [MINE], [state], [None], [None])
+        connection.run("job_finish", [job_id], [MINE], [state], [None], [None], None)
 
     end.__name__ = state
     return end

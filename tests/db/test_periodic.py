@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fastq import Args, Backfill, Cron, Every, Job, Registry
+from fastq import Args, Backfill, Cron, Every, Job, Registry, Unique
 from fastq.admin import periodic
 from fastq.errors import FastqError, LeaseLost
 from fastq.lead import definitions
@@ -715,3 +715,27 @@ def test_the_list_tells_all(connection, site):
         ("a", "cron 0 9 * * *", "Asia/Tokyo", "report", "backfill", 2, "on"),
         ("b", "every 30", "UTC", "report", "once", 0, "on"),
     ]
+
+
+@dataclass
+class OneReportArgs(Args, kind="one_report", unique=Unique()):
+    name: str = "daily"
+
+
+def test_a_tick_makes_no_job_while_another_one_holds_its_key(site, connection):
+    """So a unique kind never has two runs at once, however long one takes: the ticks in between are noted with its id."""
+    define(connection, report=(Every(3600), {"args": OneReportArgs(), "missed": Backfill(3)}))
+    pending(connection, "report", "2026-01-01T00:00:00Z")
+    assert run_out(Periodic(), site) == 1
+    pending(connection, "report", "2026-01-01T00:01:00Z")
+    connection.execute("delete from fastq.periodic_tick")
+    assert run_out(Periodic(), site) == 0
+    [[first]] = connection.execute("select id from fastq.job")
+    assert connection.execute("select job_id, count(*) from fastq.periodic_tick group by 1") == [(first, 3)]
+
+    connection.run("job_complete", [job.id for job in claim(connection, 77)], [77])
+    pending(connection, "report", "2026-01-01T00:02:00Z")
+    connection.execute("delete from fastq.periodic_tick")
+    assert run_out(Periodic(), site) == 1
+    assert periodic.run_periodic(connection, "report") > first  # by hand: it takes no key
+    assert count(connection, "job") == 2

@@ -3,6 +3,7 @@
 Statements run as the runtime runs them: prepared, with a generic plan, and the planner's settings pinned by fastq/postgres/db.py.
 """
 
+import json
 import re
 from importlib import resources
 
@@ -17,16 +18,34 @@ MANY = 100_000
 CLAIM = claim_number(1, 1)
 IDS, CLAIMS = [1, 2, 3], [CLAIM]
 FENCE = ("leader:default", "me", 1)
+GATES = '[["limit", "api", "", 1, 20]]'
+UNIQUE = ("nap", "default", "1", "25", "{}", None, None, None, '{"unique": ["00", "end", null]}')
 PARAMETERS = {
+    "gate_admit": (*FENCE, IDS, CHANNEL),
+    "gate_begin": FENCE,
+    "gate_drop": (*FENCE, IDS, CHANNEL),
+    "gate_owe": (*FENCE, ["mail-api"], ["1"], [30.0]),
+    "gate_started": (IDS,),
+    "gate_sweep": FENCE,
+    "gate_compare": (),
+    "gate_left": (IDS,),
+    "gate_lines": ("default", "", 100),
+    "gate_read": (*FENCE, 0, 100),
+    "gate_window": (["default"], [GATES.replace('"', r"\"")], [1], [0], 16),
     "job_admit": (*FENCE, None, IDS, CHANNEL),
+    "job_bar": (IDS, CLAIMS * 3, [GATES.replace('"', r"\"")] * 3, CHANNEL),
     "job_cancel": (IDS, CHANNEL),
+    "job_enqueue_unique": (*UNIQUE, None),
     "job_claim": (CLAIM, "default", *START, 100, *[END] * 4, 1_000_000, 800, IDS),
     "job_claim_part": (CLAIM, "default", 0, 100, 1_000_000, 800),
     "job_claim_waiting": (CLAIM, IDS, "default"),
     "job_complete": (IDS, CLAIMS),
     "job_complete_archive": (IDS, CLAIMS),
+    "job_rate_limited": (IDS, CLAIMS, ["30", "30"], CHANNEL),
+    "job_complete_tied": (IDS, CLAIMS, CHANNEL),
+    "job_complete_tied_archive": (IDS, CLAIMS, CHANNEL),
     "job_delete": (IDS,),
-    "job_finish": (IDS, CLAIMS * 3, ["completed"] * 3, [None] * 3, [None] * 3),
+    "job_finish": (IDS, CLAIMS * 3, ["completed"] * 3, [None] * 3, [None] * 3, None),
     "job_first": ("default", *START, *[END] * 4, IDS),
     "job_first_available": ("default", *START, *[MANY] * 4),
     "job_list": (1_000, 2_000, None, None, None, None, 10),
@@ -44,12 +63,19 @@ PARAMETERS = {
     "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
     "job_show": (1,),
     "job_to_cancel": (IDS,),
+    "job_why": (1, 100, 100),
     "job_waiting": ("default", ["nap"], 100, 1_000_000, IDS, 800),
     "job_stranded": (None, "default", "", 0, 0, 100, 15.0, IDS),
     "kind_waiting": (100, 10),
+    "gate_held": (100,),
+    "gate_release": (IDS, CHANNEL),
+    "gate_waiting": (["default"], [GATES.replace('"', r"\"")], 100),
     "lease_forget": (*FENCE, "", 100, 3600.0),
     "once": (*FENCE, "item"),
     "once_forget": (*FENCE, "", "", 100, 30.0),
+    "pause_begin": ("kind", "nap", "", "why", None, 60.0, CHANNEL),
+    "pause_end": ("kind", "nap", "", CHANNEL),
+    "pause_over": (*FENCE, CHANNEL),
     "periodic_define": (
         *[["report"], ["every 30"], ["UTC"], ["once"], [0], ["0f"], ["report"], ["{}"], ["default"], [1], [25], [None]],
         *[[None], ["2026-01-01"], [False], CHANNEL],
@@ -66,11 +92,60 @@ PARAMETERS = {
     "process_end": (IDS, "host:1:x"),
     "queue_forget": (*FENCE, 60.0, 100),
     "queue_unworked": (100,),
+    "unique_change": (*UNIQUE, "1", "collect", "1", "texts", "100", "1000"),
+    "unique_list": ("0" * 64, "f" * 64, 50),
+    "unique_release": ("0" * 64, 1),
+    "unique_settle": ("1",),
+    "unique_undo": ("1",),
+    "unique_sweep": (*FENCE, "00", 100),
+    "unique_sweep_success": (*FENCE, 0, 100),
     "waiting_known": (None, 100, []),
+    "workflow_add": (*UNIQUE[:8], None, 1, 10, "[[null, [[0, false]]]]"),
+    "workflow_audit": (*FENCE, 0, -1, 100),
+    "workflow_cancel": (1, CHANNEL),
+    "workflow_deps": (1, 3),
+    "workflow_end": (IDS,),
+    "workflow_go": (*FENCE, 100, CHANNEL, IDS),
+    "workflow_fated": (IDS, 100),
+    "workflow_hold": (*FENCE, IDS, 100, 0),
+    "workflow_list": (MANY, None, 10),
+    "workflow_lock": (1,),
+    "workflow_names": (1, '["x"]'),
+    "workflow_prune": (*FENCE, 8, 1_000),
+    "workflow_reach": (IDS, IDS, [True] * 3),
+    "workflow_resolve": (IDS, IDS, IDS, [None] * 3, [None] * 3),
+    "workflow_retry": (1, True, CHANNEL),
+    "workflow_show": (1,),
+    "workflow_steps": (1, 0, 100),
+    "workflow_take": (IDS, 100),
 }
 INDEX = re.compile(
-    r"\b(?:job|once|periodic|periodic_tick|process)_(?:ready|pkey|due|waiting|cancel_requested|id)\b|\bjob_archive_id\b"
+    r"\b(?:job|once|periodic|periodic_tick|process|gate_event|gate_permit)_(?:ready|pkey|due|waiting|cancel_requested|id)\b"
+    r"|\b(?:job_archive_id|unique_key_pkey|unique_key_success)\b"
+    r"|\bworkflow(?:_(?:step|edge|event))?_(?:pkey|open|ended|name|fate|child|of)\b"
 )
+WALKS = {
+    "gate_begin": {"gate_debt", "gate_event", "gate_permit"},
+    "gate_owe": {"gate_debt"},
+    "gate_compare": {"gate_event", "gate_permit"},
+    "gate_held": {"gate_permit"},
+    "gate_sweep": {"gate_permit"},
+    "job_why": {"gate_permit", "lease"},
+}
+"""Tables that a statement is to read from end to end."""
+
+GROWS = {"job", "gate_permit", "gate_event", "unique_key", "workflow", "workflow_step", "workflow_edge", "workflow_event"}
+FIRST = {
+    "job_due": {"job_due"},
+    "job_to_cancel": {"job_cancel_requested"},
+    "kind_waiting": {"job_waiting"},
+    "queue_unworked": {"job_ready", "job_waiting"},
+    "waiting_known": {"job_waiting"},
+    "workflow_fated": {"workflow_step_fate"},
+    "workflow_prune": {"workflow_ended"},
+}
+"""Indexes that a statement reads from their beginning, since what is first there is what it looks for."""
+
 # An index that is used to find a conflict is not in the plan's scans.
 CONFLICT = {"once": {"once_pkey"}, "process_beat": {"process_pkey"}, "periodic_enqueue": {"periodic_tick_pkey"}}
 
@@ -81,19 +156,38 @@ def crowded(server, request):
     url = create_database(server, "fastq_test_plans")
     migrate(url)
     opened = session(url)
-    for table in ("job", "job_archive_default"):
+    for table in ("job", "job_archive_default", "unique_key"):
         opened.execute(f"alter table fastq.{table} set (autovacuum_enabled = off)")  # it would analyze when it likes
     opened.execute("analyze")
     add(opened, MANY)
     add(opened, 1_000, state="scheduled", seq=None, scheduled_at="2100-01-01")
     add(opened, 1_000, state="retryable", seq=None, scheduled_at="2000-01-01")
     add(opened, 1_000, state="waiting", seq=None, waits_for="worker:nap")
+    add(opened, 1_000, state="waiting", seq=None, waits_for=GATES, meta=json.dumps({"gates": GATES}))
+    opened.execute("insert into fastq.gate_permit select n, 'default', $1 from generate_series(1, 1000) n", GATES)
     opened.execute(
         "insert into fastq.job_archive"
         " (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)"
         f" select n, now(), now(), 'completed', 1, 1, 25, 0, 'default', 'nap', '{{}}'"
         f" from generate_series({2 * MANY}, {3 * MANY}) n"
     )
+    opened.execute(
+        "insert into fastq.unique_key (key, job_id, since, until)"
+        " select int8send(id), id, now(), case when id % 2 = 0 then 'success' else 'end' end from fastq.job"
+    )
+    opened.execute(
+        "insert into fastq.workflow (name, steps, ended_at)"
+        " select 'w', 10, case when n % 10 > 0 then now() end from generate_series(1, 1000) n"
+    )
+    opened.execute(
+        "insert into fastq.workflow_step (workflow, step, job, kind, unmet, name, fate)"
+        " select n / 1000 + 1, n % 1000, n, 'nap', 1, n % 1000, case when n % 100 = 0 then 'go' end"
+        " from generate_series(0, 9999) n"
+    )
+    opened.execute(
+        "insert into fastq.workflow_edge select n, m, m + 1, false from generate_series(1, 10) n, generate_series(0, 998) m"
+    )
+    opened.execute("insert into fastq.workflow_event (workflow, step) select n, 0 from generate_series(1, 1000) n")
     opened.execute("select brin_summarize_new_values('fastq.job_archive_default_id_finalized_at_idx')")
     if request.param == "current statistics":
         opened.execute("analyze")
@@ -102,12 +196,20 @@ def crowded(server, request):
     drop_database(server, "fastq_test_plans")
 
 
+@pytest.fixture
+def bare(database):
+    """Give a session on a database without a job."""
+    opened = session(database)
+    yield opened
+    opened.close()
+
+
 def explain(connection, name, parameters, options="costs off"):
     """Return the plan of a prepared statement, its generic one as in production."""
     connection.raw.pgconn.prepare(b"explained", db.statement(name).encode())
-    literals = ", ".join(literal(parameter) for parameter in parameters)
+    literals = f"({', '.join(literal(parameter) for parameter in parameters)})" if parameters else ""
     try:
-        return connection.execute(f"explain ({options}, format json) execute explained ({literals})")[0][0][0]
+        return connection.execute(f"explain ({options}, format json) execute explained {literals}")[0][0][0]
     finally:
         connection.execute("deallocate explained")
 
@@ -149,8 +251,18 @@ def test_a_statement_reads_the_indexes_that_its_header_names_and_no_table_from_e
         used.add("job_archive_id")
     expected = indexes_named_by(name) - ({"job_archive_id"} if stale else set())
     assert used | CONFLICT.get(name, set()) >= expected
-    small = {"queue", "periodic", "process"}  # all their rows are in a page or two
-    assert walked <= small | ({"job_archive_default"} if stale else set())
+    small = {"queue", "pause", "periodic", "process"}  # all their rows are in a page or two
+    assert walked <= small | WALKS.get(name, set()) | ({"job_archive_default"} if stale else set())
+
+
+def test_a_statement_that_was_prepared_while_its_tables_were_empty_looks_rows_up_one_by_one(bare):
+    walked = {}
+    for name, parameters in PARAMETERS.items():
+        scans = [node for node in nodes(explain(bare, name, parameters)["Plan"]) if "Index" in node["Node Type"]]
+        walked[name] = {node["Index Name"] for node in scans if node["Relation Name"] in GROWS and "Index Cond" not in node}
+
+    walks = {name: {f"{table}_pkey" for table in tables} for name, tables in WALKS.items()}
+    assert {name: found - walks.get(name, set()) for name, found in walked.items() if found - walks.get(name, set())} == FIRST
 
 
 def test_every_statement_that_names_an_index_is_looked_at_here():

@@ -6,7 +6,7 @@ Counted in pages, at 100,000 jobs of each sort and at a million, with the filter
 import pytest
 
 from fastq.lead.chores.partitions import Partitions
-from fastq.lead.chores.prune import block_ranges
+from fastq.lead.term.chore import block_ranges
 from tests.db.jobs import CHANNEL, add, session
 from tests.db.leases import site_on
 from tests.db.test_plans import explain, nodes

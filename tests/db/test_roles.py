@@ -9,12 +9,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fastq import Args, Client, Enqueue, Every, Registry, admin
-from fastq.admin import leaders, periodic
+from fastq import Args, Client, Enqueue, Every, Limit, Registry, Unique, admin
+from fastq.admin import gates, leaders, periodic
 from fastq.lead import definitions
 from fastq.leases import lease
 from fastq.postgres import db
 from fastq.schema import partitions
+from fastq.workflows.steps import chain
 from tests.db.jobs import add, claim
 from tests.helpers import create_database, drop_database
 
@@ -48,6 +49,11 @@ class SortArgs(Args, kind="sort"):
     strings: list[str]
 
 
+@dataclass
+class MailArgs(Args, kind="mail", gates=[Limit("mail-api", at_most=1, by="account")]):
+    account: int
+
+
 @pytest.fixture(scope="module")
 def granted(server, migrated_template):
     """Give the URL of a database with the roles, a job of each state, a periodic job and a leader."""
@@ -59,8 +65,11 @@ def granted(server, migrated_template):
         registry = Registry()
         registry.periodic("daily", Every(3600), SortArgs(["a"]))
         definitions.define(connection, registry)
-        add(connection, 3)
+        add(connection, 2, meta='{"gates": [["limit", "mail-api", 1, 1, 20]]}')
+        connection.execute("insert into fastq.gate_permit select id, queue, meta ->> 'gates' from fastq.job")
+        add(connection)
         admin.cancel_jobs(connection, [3])
+        Client("host=nowhere").enqueue_workflow(chain(SortArgs(["a"]), SortArgs(["b"])), conn=owner)
         assert lease.acquire(connection, "leader:default", "h:1:x", 600.0).term
     yield url
     with psycopg.connect(url, autocommit=True) as owner:
@@ -88,6 +97,9 @@ def enqueue(session):
     client.enqueue(SortArgs(["a"]), tags=["plain"], conn=session.raw)
     client.enqueue(SortArgs(["a"]), delay=60, conn=session.raw)
     client.enqueue_many([SortArgs(["a"]), Enqueue(SortArgs(["b"]), delay=60)], conn=session.raw)
+    client.enqueue(MailArgs(1), conn=session.raw)
+    client.enqueue(MailArgs(1), delay=60, conn=session.raw)
+    client.enqueue_copy([MailArgs(1)], conn=session.raw)
     client.enqueue_copy([SortArgs(["a"])], delay=60, conn=session.raw)
     client.enqueue_copy([SortArgs(["a"])], conn=session.raw)
 
@@ -96,8 +108,13 @@ def choose_an_id(session):
     session.execute("insert into fastq.job (id, kind) overriding system value values (1000, 'sort')")
 
 
+def enqueue_unique(session):
+    told = [Client("host=nowhere").enqueue(SortArgs(["a"]), unique=Unique(), conn=session.raw) for _ in range(2)]
+    assert [job.new for job in told] == [True, False]
+
+
 def read(session):
-    assert len(admin.list_jobs(session).jobs) == 3
+    assert len(admin.list_jobs(session).jobs) == 5
     assert admin.show_job(session, 1).args == {}
     session.execute("select output from fastq.job_archive")
 
@@ -111,6 +128,19 @@ def change_jobs(session):
 def pause_queues(session):
     admin.pause_queue(session, "default")
     assert admin.resume_queue(session, "default")
+    for target in ({"everything": True}, {"kind": "mail"}, {"gate": "mail-api", "key": 42}):
+        admin.pause(session, target)
+        assert admin.resume(session, target)
+
+
+def list_gates(session):
+    assert [(row.name, row.admitted) for row in gates.list_gates(session)] == [("mail-api", 2)]
+
+
+def set_gates(session):
+    assert gates.set_gate(session, "mail-api", 5) is None
+    assert gates.set_gate(session, "mail-api", 6) == 5
+    assert gates.remove_gate(session, "mail-api") == 6
 
 
 def define_periodic(session):
@@ -143,18 +173,46 @@ def work(session):
     assert not known
     jobs = claim(session, first << 32 | 1)
     assert session.run("job_complete_archive", [jobs[0].id], [first << 32 | 1]) == []
+    assert session.run("job_complete_tied_archive", [jobs[0].id], [first << 32 | 1], None) == [(0, 0)]
     assert session.run("job_release", [jobs[1].id], [first << 32 | 1], "fastq") == [(1, 1)]
 
 
+def enqueue_workflow(session):
+    client = Client("host=nowhere")
+    started = client.enqueue_workflow(chain(SortArgs(["a"]), SortArgs(["b"])), conn=session.raw)
+    client.add_to_workflow(started.id, [SortArgs(["c"])], after=[1], conn=session.raw)
+
+
+def change_workflow(session):
+    client = Client("host=nowhere")
+    client.cancel_workflow(1, conn=session.raw)
+    client.retry_workflow(1, conn=session.raw)
+
+
+def look_at_workflow(session):
+    assert session.run("workflow_show", 1)
+    assert session.run("workflow_list", 10, None, 10)
+    assert session.run("workflow_steps", 1, 0, 10)
+
+
 ACTIONS = {
+    "enqueue [workflows](workflows.md)": enqueue_workflow,
+    "cancel and retry workflows": change_workflow,
+    "look how far workflows are": look_at_workflow,
     "enqueue jobs": enqueue,
     "give a job an id of its own choice": choose_an_id,
     "read args, errors and outputs": read,
+    "enqueue unique jobs": enqueue_unique,
+    "list the keys of unique jobs": admin.list_keys,
+    "give up the key of a unique job": lambda session: session.run("unique_release", "00", 1),
     "list queues": admin.list_queues,
+    "say why a job waits": lambda session: admin.why_job(session, 1),
+    "list gates": list_gates,
     "list leaders and the runs of their chores": list_leaders,
     "list periodic jobs": periodic.list_periodic,
     "cancel, retry and delete jobs": change_jobs,
     "pause and resume queues": pause_queues,
+    "set and remove the numbers of gates": set_gates,
     "define periodic jobs": define_periodic,
     "pause and resume periodic jobs": pause_periodic,
     "run periodic jobs by hand": lambda session: periodic.run_periodic(session, "daily"),
@@ -197,4 +255,33 @@ def test_an_enqueuer_with_the_second_grants_looks_up_cancels_and_retries(granted
         assert client.cancel(job, conn=conn)
         assert client.retry(job, conn=conn)
         assert db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False).run("job_show", job)
+        conn.rollback()
+
+
+def test_an_enqueuer_with_the_grants_for_unique_jobs_enqueues_them(granted):
+    page = (DOCS / "postgres.md").read_text()
+    [more] = re.findall(r"^```sql\n(grant insert \(id, waits_for\).*?)^```", page, re.MULTILINE | re.DOTALL)
+    with psycopg.connect(granted, cursor_factory=psycopg.RawCursor) as conn:
+        conn.execute(more.replace("shop_", PREFIX).encode())
+        conn.execute(f"set local role {PREFIX}web")
+        client = Client("host=nowhere")
+
+        told = client.enqueue_many([SortArgs(["a"]), SortArgs(["b"]), SortArgs(["a"])], unique=Unique(), conn=conn)
+
+        assert [job.new for job in told] == [True, True, False]
+        assert not client.enqueue(SortArgs(["a"]), unique=Unique(), conn=conn).new
+        conn.rollback()
+
+
+def test_an_enqueuer_with_the_grants_for_workflows_enqueues_them_and_reads_no_output(granted):
+    page = (DOCS / "postgres.md").read_text()
+    [more] = re.findall(r"^```sql\n(grant insert \(name, callbacks\).*?)^```", page, re.MULTILINE | re.DOTALL)
+    with psycopg.connect(granted, cursor_factory=psycopg.RawCursor) as conn:
+        conn.execute(more.replace("shop_", PREFIX).encode())
+        conn.execute(f"set local role {PREFIX}web")
+
+        enqueue_workflow(db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False))
+
+        with pytest.raises(NO_RIGHT):
+            conn.execute("select output from fastq.workflow_step")
         conn.rollback()

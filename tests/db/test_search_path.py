@@ -17,7 +17,7 @@ import sqlalchemy
 from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 
 import fastq
-from fastq import Args, AsyncClient, Client, Enqueue, Every, Lease, Registry, admin
+from fastq import Args, AsyncClient, Client, Enqueue, Every, Lease, Limit, Registry, admin
 from fastq.admin import leaders, periodic
 from fastq.config import Config
 from fastq.lead import definitions
@@ -72,6 +72,11 @@ class SortArgs(Args, kind="sort"):
     strings: list[str]
 
 
+@dataclass
+class MailArgs(Args, kind="mail", gates=[Limit("mail-api", at_most=1, by="account")]):
+    account: int
+
+
 @pytest.fixture(scope="module")
 def planted(server, migrated_template):
     """Give the name of a migrated database in which a stranger has planted what the statements might find."""
@@ -124,6 +129,8 @@ def use(client, conn=None):
     client.enqueue_many([SortArgs(["c"]), Enqueue(SortArgs(["d"]), delay=60, tags=["plain"])], conn=conn)
     client.enqueue_copy([SortArgs(["e"])], delay=60, conn=conn)
     client.enqueue_copy([SortArgs(["f"])], conn=conn)
+    client.enqueue_many([MailArgs(1), MailArgs(2)], conn=conn)
+    client.enqueue_copy([MailArgs(1)], conn=conn)
     assert client.cancel(job, conn=conn)
     assert client.retry(job, conn=conn)
     assert client.cancel(job + 1, conn=conn)
@@ -136,6 +143,8 @@ async def use_async(client, conn=None):
     await client.enqueue_many([SortArgs(["c"]), Enqueue(SortArgs(["d"]), delay=60, tags=["plain"])], conn=conn)
     await client.enqueue_copy([SortArgs(["e"])], delay=60, conn=conn)
     await client.enqueue_copy([SortArgs(["f"])], conn=conn)
+    await client.enqueue_many([MailArgs(1), MailArgs(2)], conn=conn)
+    await client.enqueue_copy([MailArgs(1)], conn=conn)
     assert await client.cancel(job, conn=conn)
     assert await client.retry(job, conn=conn)
     assert await client.cancel(job + 1, conn=conn)
@@ -155,11 +164,13 @@ def test_a_client_runs_nothing_of_a_strangers(credulous):
     with Client(credulous) as client:
         use(client)
         assert client.get(1).kind == "sort"
+        assert "waits at the gate 'mail-api' for key 1" in client.why(client.enqueue(MailArgs(1)))
 
     async def again():
         async with AsyncClient(credulous) as client:
             await use_async(client)
             assert (await client.get(1)).kind == "sort"
+            assert "waits at the gate 'mail-api' for key 2" in await client.why(await client.enqueue(MailArgs(2)))
 
     asyncio.run(again())
 

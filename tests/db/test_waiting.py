@@ -6,9 +6,13 @@ from dataclasses import asdict
 import pytest
 
 from fastq import admin
+from fastq.board.board import Board
 from fastq.config import Config
 from fastq.jobs.job import State
+from fastq.work.claim.waiting import Waiting
+from fastq.work.shared.budget import Budget
 from tests.db.jobs import CHANNEL, END, START, add, archived, claim, claim_number, claimed_ids, living, parts_of
+from tests.helpers import wait_for
 
 MINE = claim_number(1, 1)
 FOREVER = float("inf")
@@ -233,6 +237,29 @@ def test_two_hosts_that_look_at_once_claim_each_job_once(connection, other):
     mine, others = take(connection, ids[:30]), take(other, ids, claim_number(2, 1))
 
     assert sorted(job.id for job in [*mine, *others]) == ids
+
+
+def test_two_processes_that_look_at_once_claim_a_job_once_and_a_hint_that_came_during_the_older_look_calls_for_another(
+    connection, other
+):
+    (job,) = waiting(connection)
+    words, config = Board.make([1], 1, 100).cursor(0), Config()
+    older, newer = (Waiting(words, "default", ["nap"], config) for _ in range(2))
+    budget = Budget(config.prefetch_bytes, 100)
+    came = []
+
+    def meanwhile():  # the older look has found the job, and has not claimed it yet
+        words.waiting_hints += 1
+        assert newer.due()
+        came.extend(newer.claim(other, lambda: claim_number(2, 1), 10, budget).ids)
+        assert words.waiting_seen == words.waiting_hints
+        return MINE
+
+    came.extend(older.claim(connection, meanwhile, 10, budget).ids)
+
+    assert came == [job]
+    assert words.waiting_seen != words.waiting_hints
+    wait_for(newer.due)
 
 
 def put_to_waiting(connection, kinds=("nap",), *, after=START, limit=100):

@@ -19,6 +19,7 @@ import sqlalchemy.orm
 
 from fastq import JobDetail, State
 from fastq.args.kinds import Args, Kind, kind
+from fastq.args.unique import Unique
 from fastq.enqueue.client import Client
 from fastq.enqueue.client_async import AsyncClient
 from fastq.enqueue.items import Enqueue, Enqueued
@@ -124,6 +125,12 @@ client.enqueue_many([SortArgs(["whale"]), "sort"])  # wrong
 assert_type(client.enqueue(SortArgs(["whale"])), Enqueued)
 assert_type(client.enqueue(SortArgs(["whale"])).new, bool)
 client.enqueue_many([PlainStruct(1)], kind=MAIL)  # wrong
+client.enqueue(SortArgs(["whale"]), unique=Unique("strings", until="start"))
+client.enqueue_many([Enqueue(SortArgs(["whale"]), unique=Unique())], unique=Unique(()))
+client.enqueue(SortArgs(["whale"]), unique="strings")  # wrong
+Unique(until="time")  # wrong
+Unique(then="skip")  # wrong
+Unique(by=1)  # wrong
 client.enqueue(SortArgs(["whale"]), tags=("a", "b"))
 client.enqueue(SortArgs(["whale"]), tags={"a"})
 client.enqueue(SortArgs(["whale"]), tags="abc")  # wrong

@@ -2,7 +2,7 @@
 
 import random
 
-from fastq.enqueue.wake_limiter import WakeLimiter
+from fastq.postgres.wake_limiter import WakeLimiter
 
 
 class Clock:

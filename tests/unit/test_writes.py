@@ -5,8 +5,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from fastq.jobs.job import Job, State
-from fastq.jobs.outcome import COMPLETED, WAITS, Cancel, Failed, Fate, Output, Release, Snooze, Verdict, fate_of
+from fastq.jobs.job import KEPT, TIED, UNKEPT, Job, State
+from fastq.jobs.outcome import (
+    COMPLETED,
+    WAITS,
+    Barred,
+    Cancel,
+    Failed,
+    Fate,
+    Output,
+    RateLimited,
+    Release,
+    Snooze,
+    Verdict,
+    fate_of,
+)
 from fastq.work.complete import writes
 from fastq.work.complete.writes import WRITES, cut, parts_of
 
@@ -15,6 +28,7 @@ OUTCOMES = {  # outcome, fate, statement with the archive and without it
     "nothing to tell": (None, COMPLETED, "job_complete_archive", "job_complete"),
     "an output": (Output("1"), Fate(State.COMPLETED, output="1"), "job_finish", "job_complete"),
     "a snooze": (Snooze(60), Fate(delay=60.0), "job_retry", "job_retry"),
+    "a rate that was exceeded": (RateLimited(after=30), Fate(limited=30.0), "job_rate_limited", "job_rate_limited"),
     "a cancellation": (Cancel(), Fate(State.CANCELLED), "job_finish", "job_finish"),
     "a cancellation with a reason": (
         Cancel("no such user"),
@@ -27,6 +41,7 @@ OUTCOMES = {  # outcome, fate, statement with the archive and without it
     "the last failure": (Failed(ERROR, None), Fate(State.DISCARDED, error=ERROR), "job_finish", "job_finish"),
     "a release": (Release(), Fate(), "job_retry", "job_retry"),
     "an unknown kind": (WAITS, Fate(delay=math.inf), "job_retry", "job_retry"),
+    "a job that came past its gates": (Barred("[]"), Fate(gates="[]"), "job_bar", "job_bar"),
     "a fate of its own": (Fate(State.COMPLETED), COMPLETED, "job_complete_archive", "job_complete"),
 }
 
@@ -35,11 +50,12 @@ def classes(base):
     return {base, *(found for each in base.__subclasses__() for found in classes(each))}
 
 
-def job_of(outcome, id_=1, *, archive=True):
+def job_of(outcome, id_=1, *, archive=True, tied=False):
     """Return a job as the executor hands it on; the writes ask its worker only whether it is archived."""
     job = Job.of(None, id=id_)
     job.outcome = outcome
     job.batch.worker = SimpleNamespace(archive=archive)
+    job.batch.ends = TIED if tied else KEPT if archive else UNKEPT
     return job
 
 
@@ -62,6 +78,18 @@ def test_each_outcome_is_written_by_one_statement(name, by_setting, by_worker):
     (part,) = parts([job_of(outcome, archive=by_worker)], archive=by_setting)
 
     assert part.write.statement == (with_archive if by_setting and by_worker else without)
+
+
+@pytest.mark.parametrize(("by_setting", "by_worker"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_a_success_that_went_through_gates_tells_of_it_and_others_do_in_any_case(name, by_setting, by_worker):
+    outcome, _, with_archive, without = OUTCOMES[name]
+
+    (part,) = parts([job_of(outcome, archive=by_worker, tied=True)], archive=by_setting)
+
+    plain = with_archive if by_setting and by_worker else without
+    assert part.write.statement == plain.replace("job_complete", "job_complete_tied")
+    assert part.write.hinted
 
 
 def test_every_verdict_stands_in_the_table():
@@ -98,6 +126,7 @@ def test_plain_successes_have_no_fate_of_their_own():
 def test_a_batch_is_written_in_the_order_of_the_list_by_one_part_each():
     jobs = [job_of(outcome, number) for number, (outcome, *_) in enumerate(OUTCOMES.values())]
     jobs.append(job_of(None, 99, archive=False))
+    jobs += [job_of(None, 100, tied=True), job_of(None, 101, tied=True, archive=False)]
 
     found = parts(jobs)
 

@@ -1,6 +1,7 @@
 """Read the arguments of a command, and report mistakes in them: in one line, in our words, with the place of the help.
 
-Used by every command, by those that have subcommands for each of them, and by `fastq bench`.
+Used by every command, by those that have subcommands for each of them, and by `fastq bench`; runs in the main thread of the
+command.
 
 It deliberately completes no flag that was cut short: another flag that begins like it may be added later.
 """
@@ -8,7 +9,10 @@ It deliberately completes no flag that was cut short: another flag that begins l
 from __future__ import annotations
 
 import argparse
+import re
 from argparse import BooleanOptionalAction
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fastq.cli.terminal.output import note
@@ -19,6 +23,11 @@ if TYPE_CHECKING:
 
 USAGE = 2
 """The exit code for arguments that are wrong: argparse's own, and that of most programs."""
+
+
+SPAN = re.compile(r"(?P<number>\d{1,9}(\.\d{1,9})?)(?P<unit>[smhd]?)", re.ASCII)
+SPANS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+"""Seconds by the unit of a span of time."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -82,3 +91,15 @@ def seconds(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected seconds, got {text!r}") from None
+
+
+def until(text: str) -> float | datetime:
+    """Read the end of a pause: seconds, minutes, hours or days from now, such as `30m`, or a time with a zone."""
+    found = SPAN.fullmatch(text)
+    if found:
+        return float(found["number"]) * SPANS[found["unit"]]
+    with suppress(ValueError):
+        when = datetime.fromisoformat(text)
+        if when.tzinfo is not None:
+            return when
+    raise argparse.ArgumentTypeError(f"expected 90s, 30m, 2h, 1d or a time with a zone like 2026-12-24T18:00+01:00, got {text!r}")

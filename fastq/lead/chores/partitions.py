@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from fastq.events import emit
 from fastq.jobs.retention import Retention
-from fastq.lead.chores.prune import block_ranges
 from fastq.lead.term.batch import MAX_BAD, ChoreSize
+from fastq.lead.term.chore import block_ranges
 from fastq.postgres import db, sqlstate
 from fastq.schema import partitions
 

@@ -19,15 +19,15 @@ with its partition.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastq.jobs.retention import Retention
 from fastq.lead.term.batch import Batch
+from fastq.lead.term.chore import block_ranges
 from fastq.postgres import db, sqlstate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from fastq.jobs.retention import Share
@@ -51,19 +51,6 @@ are in days, and beginning anew reads all jobs that other rules keep longer; a g
 
 NAP = 0.005
 """Seconds between windows, for the others; a guess."""
-
-
-@contextmanager
-def block_ranges(site: Site) -> Iterator[None]:
-    """Let block ranges be read: sessions of ours rule out bitmap scans, since other statements have an exact index each."""
-    pinned = not site.config.poll_only
-    if pinned:
-        site.connection.execute("set enable_bitmapscan = on")
-    try:
-        yield
-    finally:
-        if pinned and site.connection.usable:
-            site.connection.execute("set enable_bitmapscan = off")
 
 
 class Walk:

@@ -45,7 +45,9 @@ class Unworked:
         """Look."""
         queues = {queue: counts for queue, *counts in site.connection.run("queue_unworked", COUNT)}
         rows = site.connection.run("kind_waiting", COUNT, KINDS)
-        kinds = {(queue, kind): jobs for queue, kind, jobs, known in rows if not known and queue not in queues}
+        kinds = {
+            (queue, kind): jobs for queue, kind, jobs, known, paused_at, *_ in rows if not (known or paused_at or queue in queues)
+        }
         for queue, kind in self._to_tell([*((queue, "") for queue in queues), *kinds]):
             if kind:
                 emit("kind.unworked", level=logging.WARNING, queue=queue, kind=kind, jobs=kinds[queue, kind])

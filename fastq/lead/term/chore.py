@@ -1,7 +1,8 @@
 """Define a chore and its arguments: a piece of maintenance that a leader does again and again, a batch at a time.
 
-Runs in a thread of a term (term.py), in the leader's supervisor. A chore is made anew for each start of a term, so it may keep
-its knowledge on `self`; nothing of it outlives the term.
+Runs in the threads of a term (term.py), in the leader's supervisor: the thread that starts the term makes a chore and calls its
+`start`, and after that the thread of its track calls `run` and `end`. A chore is made anew for each start of a term, so it may
+keep its knowledge on `self`; nothing of it outlives the term.
 
 Invariants:
 - Each write of a chore goes through `Site.write`, which puts the term's fence before the parameters; a statement that comes
@@ -12,12 +13,13 @@ Invariants:
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastq.errors import LeaseLost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from fastq.config import Config
     from fastq.leases.lease import Fence
@@ -50,6 +52,7 @@ class Site:
         self.url = url
         self.queues: list[str] | None = None  # that the domain maintains; None: every queue
         self.changed = 0  # rows that the chore changed in this run; it adds to it, the term takes it away
+        self.woken = False  # whether a hint calls for this run; the track writes it
         self._ending = ending
 
     def write(self, name: str, *params: object) -> tuple[Any, ...]:
@@ -62,3 +65,16 @@ class Site:
     def nap(self, seconds: float) -> bool:
         """Rest between batches; True when the term ends meanwhile."""
         return self._ending(seconds)
+
+
+@contextmanager
+def block_ranges(site: Site) -> Iterator[None]:
+    """Let block ranges be read: sessions of ours rule out bitmap scans, since other statements have an exact index each."""
+    pinned = not site.config.poll_only
+    if pinned:
+        site.connection.execute("set enable_bitmapscan = on")
+    try:
+        yield
+    finally:
+        if pinned and site.connection.usable:
+            site.connection.execute("set enable_bitmapscan = off")

@@ -1,8 +1,9 @@
 """One term of one lease: its chores, each group of them (a track) in a thread and on a connection of its own.
 
-Runs in the supervisor that leads. A term is made when a lease was acquired and is thrown away when it ends. It shares nothing
-with the terms before and after it: a thread of an old term that still runs, or wakes up late, can neither stop nor start anything
-of a new one, and the fence makes its statements do nothing.
+Runs in the supervisor that leads: the elector's thread makes a term and ends it, a thread of its own starts the tracks, and
+each track is a thread. A term is made when a lease was acquired and is thrown away when it ends. It shares nothing with the terms
+before and after it: a thread of an old term that still runs, or wakes up late, can neither stop nor start anything of a new one,
+and the fence makes its statements do nothing.
 
 Starting is one thing: all tracks connect, all chores start and all threads do, or everything is torn down and begun anew, three
 times with pauses between them; when the third has failed the lease is given up at once, so that another supervisor may try.
@@ -51,6 +52,9 @@ NOTE_CHANGED = 5.0
 
 NOTE_IDLE = 60.0
 """The same for runs that found nothing to do, so that an idle leader does not write all the time."""
+
+HINTED = -1.0
+"""When a chore is due that a hint calls for: before all times."""
 
 
 class Ending:
@@ -148,9 +152,10 @@ class Track:
                 break
             while self._woken:
                 name = self._woken.pop()
-                self._due.update({chore: 0.0 for chore in self.chores if chore.name == name})
+                self._due.update({chore: HINTED for chore in self.chores if chore.name == name})
             for chore, due in list(self._due.items()):
                 if time.monotonic() >= due and not self._ending.wait(0.0):
+                    self.site.woken = due == HINTED
                     self._due[chore] = time.monotonic() + self._once(chore)
             self._note()
             self._sleep()

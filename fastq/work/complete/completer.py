@@ -44,8 +44,9 @@ class Completer(Threaded):
     ) -> None:
         super().__init__("completer")
         self.outbox = outbox
-        self.writer = Writer(config, connect)  # the jobs that it sets aside are read by the producer's thread (held.py)
+        self.writer = Writer(config, self._counted)  # the jobs that it sets aside are read by the producer's thread (held.py)
         self.completed = 0  # written here, read by the producer
+        self.sessions = 0  # opened so far; the same
         self.call_when_written: Callable[[], None] | None = None  # set by the producer, which waits; cleared here, by the batch
         self.stopping = False  # written by the main thread: end when the outbox is empty
         self.budget: Budget | None = None  # set by the producer
@@ -53,13 +54,9 @@ class Completer(Threaded):
         self.seen: deque[Job[Any]] | None = None  # the jobs that have left; the producer's thread sets and empties it
         self._look_at = 0.0  # monotonic time of the next look at the jobs that are set aside; the thread's own
         self._at_once = max(1, int(config.batch * SHARE))  # jobs that are taken
+        self._connect = connect
         self._on_completed = on_completed
         self._statement_timeout = config.statement_timeout
-
-    @property
-    def connection(self) -> Connection | None:
-        """Give the connection to the producer's thread, which looks whether it is another one."""
-        return self.writer.session.connection
 
     def watched(self) -> list[Connection]:
         """Give the connection to the watchdog."""
@@ -78,6 +75,12 @@ class Completer(Threaded):
         """Say how many jobs could not be written: the supervisor gives them back."""
         return f"{self.writer.unwritten} outcomes are not written" if self.writer.unwritten else ""
 
+    def _counted(self) -> Connection:
+        """Open a session, and show the producer that it is another one."""
+        opened = self._connect()
+        self.sessions += 1
+        return opened
+
     def _run(self) -> None:
         writer = self.writer
         while True:
@@ -89,7 +92,10 @@ class Completer(Threaded):
                     writer.leave_unwritten(len(writer.aside), "their rows are locked")
                 return
             else:
-                self.outbox.wait((LAST_REST if self.stopping else LOCKED_REST) if writer.aside else QUIET)
+                rest = (LAST_REST if self.stopping else LOCKED_REST) if writer.aside else QUIET
+                if (budget := self.budget) is not None and budget.left != budget.trimmed:
+                    rest = budget.rest(rest)
+                self.outbox.wait(rest)
             if writer.aside and (self.stopping or time.monotonic() >= self._look_at):
                 aside, writer.aside = writer.aside, []
                 self._settle(aside)
@@ -106,8 +112,8 @@ class Completer(Threaded):
         if seen is not None:
             seen.extend(jobs)
         self.batch = []  # before it counts: a job that is seen here has not been counted
-        if self.budget is not None:
-            self.budget.ended(jobs, writer.aside)
+        if (budget := self.budget) is not None and budget.came != budget.left:
+            budget.ended(jobs, writer.aside)
         self.completed += done
         self._on_completed(done)
         # The producer sets this and then looks at `completed`, here it is the other way round: one sees the other.

@@ -68,6 +68,7 @@ class Writer:
         self._archive = config.archive
         self._size = Size(config.batch, rest=GROW_AFTER)  # jobs in a part
         self._pauses = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        self._troubled = False  # it had to wait, and is not yet as it was
         self._losses = 0  # connections lost over the part under way
         self._held_up = False  # a part was, and there may be locked rows: look before each
         self._refused: Job[Any] | None = None  # its outcome was the last to be refused
@@ -111,9 +112,8 @@ class Writer:
                 self._bisect(parts.pop(0).jobs, error)
             else:
                 del parts[0]
-                self._losses = 0
-                self._pauses.reset()
-                self._size.succeeded(self._size.now)  # a small part as well as a large one: the server may be faster again
+                if self._troubled:
+                    self._went_well()
 
     def _send(self, part: Part) -> None:
         """Run the statement of a part; report rows that were no longer ours, and jobs that have ended without success."""
@@ -127,16 +127,23 @@ class Writer:
             )
         else:
             rows, row = connection.run_blobs(name, parameters)
-        count = int.from_bytes(row[0] or b"", "big") if part.write.columns else rows
+        answered = part.write.columns or part.write.hinted
+        count = int.from_bytes(row[0] or b"", "big") if answered else rows
         if count != len(part.jobs):
             emit("ownership.lost", level=logging.WARNING, count=len(part.jobs) - count)
         if part.fates:
             tell_ended(part.ended())
 
+    def _went_well(self) -> None:
+        self._losses = 0
+        self._pauses.reset()
+        self._size.succeeded(self._size.now)  # a small part as well as a large one: the server may be faster again
+        self._troubled = not self._size.whole
+
     def _wait(self, parts: list[Part], error: BaseException) -> list[Part]:
         """Rest after the connection was lost; return the parts to go on with, smaller ones if it was lost over one before."""
         count = sum(len(part.jobs) for part in parts)
-        self._held_up = True  # perhaps by a locked row; after a lost connection it costs one more statement
+        self._troubled = self._held_up = True  # perhaps by a locked row; after a lost connection it costs one more statement
         self._losses += self.session.drop()  # where there was none, an attempt at a new one has failed
         if self._losses >= LOSSES and len(parts[0].jobs) > 1:
             self._losses = 0

@@ -13,6 +13,7 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fastq.jobs.job import TIED
 from fastq.jobs.outcome import SUCCESS, fate_of
 from fastq.work.codec.codec import encode_bools, encode_floats, encode_texts
 
@@ -33,17 +34,27 @@ class Column(NamedTuple):
     encode: Callable[[Sequence[Any]], bytes]
 
 
-class Write(NamedTuple):
-    """One statement that writes outcomes, and the fates that it takes.
+class Ending(NamedTuple):
+    """What a write is chosen by: a fate, and some facts about its job."""
 
-    `takes` gets the state of a fate, whether the fate tells something (an error or an output), and whether the end of the job is
-    kept in the archive: only a success is ever left out of it. Without columns the parameters are the ids and the distinct
-    claims, and the number of rows is read from the command tag. With columns the parameters are an array of ids, one of claims
-    and the columns, and the answer is a row that begins with the number.
+    state: State | None  # of the fate
+    tells: bool  # the fate has an error or an output
+    kept: bool  # the end of the job is kept in the archive: only a success is ever left out of it
+    tied: bool  # somebody has to hear of the end of the job
+    barred: bool  # it is to wait at gates
+    limited: bool = False  # it has found a rate exceeded
+
+
+class Write(NamedTuple):
+    """One statement that writes outcomes, and the endings that it takes.
+
+    Without columns the parameters are the ids and the distinct claims; with columns an array of ids, one of claims and the
+    columns. A write with columns or hints answers with a row that begins with the number of rows, any other tells that number in
+    the command tag.
     """
 
     statement: str
-    takes: Callable[[State | None, bool, bool], bool]
+    takes: Callable[[Ending], bool]
     columns: tuple[Column, ...] = ()
     weigh: Callable[[Fate], int] | None = None  # bytes of a fate, near enough; None: as good as none
     hinted: bool = False  # its last parameter is the channel of the hints, null for none
@@ -58,12 +69,18 @@ DELAYS = Column(attrgetter("delay"), encode_floats)
 CHARGED = Column(attrgetter("charged"), encode_bools)
 ERRORS = Column(attrgetter("error"), encode_texts)
 OUTPUTS = Column(attrgetter("output"), encode_texts)
+GATES = Column(attrgetter("gates"), encode_texts)
+LIMITED = Column(attrgetter("limited"), encode_floats)
 
 WRITES = (
-    Write("job_complete_archive", lambda state, tells, kept: kept and state is SUCCESS and not tells),
-    Write("job_complete", lambda _state, _tells, kept: not kept),
-    Write("job_finish", lambda state, _tells, _kept: state is not None, (STATES, ERRORS, OUTPUTS), _size),
-    Write("job_retry", lambda state, _tells, _kept: state is None, (DELAYS, CHARGED, ERRORS), _size, hinted=True),
+    Write("job_complete_archive", lambda it: it.state is SUCCESS and it.kept and not it.tells and not it.tied),
+    Write("job_complete", lambda it: not it.kept and not it.tied),
+    Write("job_complete_tied_archive", lambda it: it.state is SUCCESS and it.kept and not it.tells, hinted=True),
+    Write("job_complete_tied", lambda it: not it.kept, hinted=True),
+    Write("job_finish", lambda it: it.state is not None, (STATES, ERRORS, OUTPUTS), _size, hinted=True),
+    Write("job_bar", lambda it: it.barred, (GATES,), hinted=True),
+    Write("job_rate_limited", lambda it: it.limited, (LIMITED,), hinted=True),
+    Write("job_retry", lambda it: it.state is None, (DELAYS, CHARGED, ERRORS), _size, hinted=True),
 )
 
 
@@ -91,12 +108,12 @@ class Part(NamedTuple):
 
 
 @cache
-def place_of(state: State | None, tells: bool, kept: bool) -> int:
-    """Return the place in the list of the write that takes such a fate."""
-    return next(place for place, write in enumerate(WRITES) if write.takes(state, tells, kept))
+def place_of(ending: Ending) -> int:
+    """Return the place in the list of the write that takes such an ending."""
+    return next(place for place, write in enumerate(WRITES) if write.takes(ending))
 
 
-KEPT, UNKEPT = place_of(SUCCESS, False, True), place_of(SUCCESS, False, False)
+PLAIN_KEPT, PLAIN_UNKEPT = (place_of(Ending(SUCCESS, False, kept, False, False)) for kept in (True, False))
 """The places of the writes for plain successes, with the archive and without it."""
 
 
@@ -105,16 +122,17 @@ def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
     kept: list[Job[Any]] = []
     unkept: list[Job[Any]] = []
     others: list[Job[Any]] = []
+    by_end = (unkept, kept if archive else unkept, others)
     for job in jobs:
         if job.outcome is None:
-            (kept if archive and job.batch.worker.archive else unkept).append(job)
+            by_end[job.batch.ends].append(job)
         else:
             others.append(job)
     if not others:
-        return [Part(WRITES[place], found, []) for place, found in ((KEPT, kept), (UNKEPT, unkept)) if found]
+        return [Part(WRITES[place], found, []) for place, found in ((PLAIN_KEPT, kept), (PLAIN_UNKEPT, unkept)) if found]
     parts = [Part(write, [], []) for write in WRITES]
-    parts[KEPT].jobs.extend(kept)
-    parts[UNKEPT].jobs.extend(unkept)
+    parts[PLAIN_KEPT].jobs.extend(kept)
+    parts[PLAIN_UNKEPT].jobs.extend(unkept)
     others.sort(key=attrgetter("id"))
     for job in others:
         fate = fate_of(job.outcome)
@@ -122,7 +140,9 @@ def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
             continue
         # only a success asks for the worker: a job that failed may have none here
         is_kept = fate.state is not SUCCESS or (archive and job.batch.worker.archive)
-        part = parts[place_of(fate.state, fate.error is not None or fate.output is not None, is_kept)]
+        tells = fate.error is not None or fate.output is not None
+        tied, barred = job.batch.ends == TIED, fate.gates is not None
+        part = parts[place_of(Ending(fate.state, tells, is_kept, tied, barred, fate.limited is not None))]
         part.jobs.append(job)
         if part.write.columns:
             part.fates.append(fate)

@@ -26,7 +26,8 @@ def test_chores_are_started_run_when_they_are_due_and_told_why_they_end(make):
 
 
 def test_a_chore_that_is_woken_runs_at_once(make):
-    lazy, other = Sweep("lazy"), Sweep("other")
+    woken = []
+    lazy, other = Sweep("lazy", run=lambda site: woken.append(site.woken)), Sweep("other")
     one = make(lambda: [[lazy], [other]])
     one.start()
     wait_for(lambda: lazy.said.count("run") == 1 and other.said.count("run") == 1)
@@ -34,6 +35,7 @@ def test_a_chore_that_is_woken_runs_at_once(make):
         one.wake("lazy")
         wait_for(lambda times=times: lazy.said.count("run") == times, 1.0)
     assert other.said.count("run") == 1
+    assert woken == [False, True, True, True, True]
 
 
 @pytest.mark.lease("L28", "L35")

@@ -1,7 +1,8 @@
 """Say when a wake-up may be sent: at most one per queue and INTERVAL, the first at once, the last never left out.
 
-One limiter per client and process, called by all its threads. NOTIFY takes a lock of the whole database at commit, so
-a thousand small enqueues a second must not send a thousand. Two edges:
+A client's sessions make one at their first use: the blocking ones one in each process, called by the threads that enqueue and by
+their timers; the others one in each event loop, called there alone. NOTIFY takes a lock of the whole database at commit, so a
+thousand small enqueues a second must not send a thousand. Two edges:
 - leading: `lead` allows a wake-up to go out with the enqueueing statement itself;
 - trailing: a wake-up that was not allowed is noted by `trail` *after* its commit, and sent by the timer that `trail` asks for.
   Without it the second of two enqueues in quick succession would wait for the next poll.
