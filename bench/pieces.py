@@ -11,7 +11,6 @@ from fastq.postgres import db
 from fastq.work.codec.claimed import SEPARATOR, Claimed
 from fastq.work.codec.codec import decode
 from fastq.work.cursor.cursor import Cursor
-from fastq.work.cursor.sending import send_look
 
 FIRST_CLAIM = 1 << 32
 
@@ -27,7 +26,9 @@ class Claimer:
 
     def claim(self, limit):
         """Return the parts of one claim."""
-        return [part for part in send_look(self._cursor, self.session, lambda: next(self._claims), limit) if len(part)]
+        parts = []
+        last = self._cursor.send_look(self.session, lambda _: next(self._claims), limit, parts.append)
+        return [part for part in (*parts, last) if part]
 
     def jobs(self, count, batch):
         """Claim and decode so many jobs."""

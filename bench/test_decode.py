@@ -70,7 +70,7 @@ def test_decode(measured, size, shape):
     jobs = size(JOBS)
     args = [SHAPES[shape](number) for number in range(jobs)]
     claim = claimed(shape, [msgspec.json.encode(some) for some in args])
-    good, bad, unknown = decode(claim, registry.workers)
+    good, bad, unknown, _ = decode(claim, registry.workers)
     assert [job.args for job in good] == args
     assert not bad
     assert not unknown

@@ -1,8 +1,12 @@
 """How many rows are tried at once, and which of them are passed over for a while: a `Size` and an `Aside`.
 
-Plain values without I/O, for code that writes or claims many rows with one statement: the claims of a queue, the completer, the
-chores. Each belongs to one thread; its module decides how many are too many, which events report it, and how long a row is
-passed over.
+Plain values without I/O, for code that reads or writes many rows with one statement:
+
+    Size     the claims of a queue (demand.py), the looks for forgotten jobs (forgotten.py), the completer, the leader's chores
+    Aside    the claims of a queue, the leader's chores
+
+Each object belongs to one thread: the producer's, the completer's, a chore's. Its module decides how many rows are too many,
+which events report it, and how long a row is passed over.
 
 They deliberately emit no event and know no database: whether an error is the fault of one row is asked in postgres/sqlstate.py.
 """
@@ -27,17 +31,13 @@ class Size:
 
     def __init__(self, largest: int, smallest: int = 1, *, successes: int = 1, rest: float = 0.0) -> None:
         self.now = largest
+        self.whole = True  # nothing was too much lately
         self._largest = largest
         self._smallest = smallest
         self._successes = successes
         self._rest = rest
         self._good = 0  # successes since it last changed
         self._grow_at = 0.0  # monotonic time before which it does not grow
-
-    @property
-    def whole(self) -> bool:
-        """Tell whether nothing was too much lately."""
-        return self.now == self._largest
 
     def shrink(self, tried: int) -> None:
         """Take half of the number that was tried."""
@@ -57,6 +57,7 @@ class Size:
 
     def _changed(self) -> None:
         self._good = 0
+        self.whole = self.now == self._largest
         if self._rest:
             self._grow_at = time.monotonic() + self._rest
 

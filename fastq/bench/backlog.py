@@ -21,11 +21,11 @@ from fastq.bench.load import fill, left, open_queue
 from fastq.board.board import Board
 from fastq.postgres import db
 from fastq.work.cursor.cursor import Cursor
-from fastq.work.cursor.sending import send_look
 
 if TYPE_CHECKING:
     from fastq.config import Config
     from fastq.postgres.db import Connection
+    from fastq.work.codec.claimed import Claimed
 
 SMALL = 50_000
 """Jobs of the small backlog, and of a round."""
@@ -70,7 +70,9 @@ def _claim_rate(connection: Connection, config: Config, backlog: int, rounds: in
         for _ in range(rounds):
             claimed, began = 0, 0.0
             while claimed < SMALL - config.batch:
-                count = sum(map(len, send_look(cursor, session, lambda: next(claims), config.batch)))
+                found: list[Claimed] = []
+                last = cursor.send_look(session, lambda _: next(claims), config.batch, found.append)
+                count = sum(map(len, found)) + (len(last) if last is not None else 0)
                 if not began:
                     began = time.perf_counter()
                 else:

@@ -18,13 +18,12 @@ Every claimed job is in a slot or in the ring until its completion is written, a
 outbox. Only the producer adds to the ring (the main thread of a broken process marks ended ids in it, just before it exits).
 Before newer ids overwrite the id of an executing job, the producer adds that id again (`claimed`), so that executors do nothing
 for it. See RING_TIMES.
-The turn of a queue is a byte-range lock on the file: the kernel frees it when its holder dies. The board deliberately holds no
+The turn of a queue is a lock on a byte of the file (work/cursor/cursor.py). The board deliberately holds no
 pointer, no length that a reader trusts without a bound, and nothing that must survive the supervisor.
 """
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import tempfile
@@ -168,18 +167,6 @@ class Board:
         _wipe(self.desk(process))
         for lane in self.all_lanes(process):
             lane.clear()
-
-    def try_turn(self, queue: int) -> bool:
-        """Take the turn of a queue if nobody of this host has it."""
-        try:
-            fcntl.lockf(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, queue)
-        except OSError:
-            return False
-        return True
-
-    def end_turn(self, queue: int) -> None:
-        """Give the turn back."""
-        fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, queue)
 
 
 class LaneBoard:

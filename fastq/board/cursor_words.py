@@ -44,14 +44,14 @@ class CursorWords:
 
     __slots__ = ("earlier", "frontier", "low", "mark", "rescan", "rescan_end", "words")
 
-    COUNT = 43
+    COUNT = 44
 
     rescanning = Word(20)  # 1: a pass of the re-scan is under way
     rescanned_at = Word(21)  # when the last pass ended
     rescan_took = Word(22)  # ns that the last statement of the last pass took
-    owed = Word(23)  # 1: a pass was put off, for the last one was long
+    owed = Word(23)  # when a pass is due that was put off, for the last one was long (0: none was)
     mark_xid = Word(24)  # each transaction that was writing at the mark has a lower xid (0: not asked yet)
-    mark_at = Word(25)  # when the mark was noted (0: there is none); put later while somebody still writes, to ask again soon
+    mark_at = Word(25)  # when to ask whether the mark's transactions still write (0: there is no mark)
     wakes = Word(26)  # notifications for the queue so far; the supervisor's listener alone counts them
     drained = Word(27)  # `wakes` when the last look that left no backlog began; the listener reads it, too
     looked_at = Word(28)  # when the last look began, or the last part was taken; set back without the turn after a failed claim
@@ -65,6 +65,7 @@ class CursorWords:
     waiting_hints = Word(40)  # hints so far that jobs of the queue wait for a worker; the supervisor's listener alone counts them
     waiting_seen = Word(41)  # `waiting_hints` when the last look for them began that found no more than it had room for
     waiting_looked_at = Word(42)  # when the last look for them began
+    pause_hints = Word(43)  # hints so far that kinds may be paused or resumed; the supervisor's listener alone counts them
 
     def __init__(self, words: memoryview) -> None:
         self.words = words
@@ -74,9 +75,3 @@ class CursorWords:
         self.rescan_end = words[12:16]  # where the pass ends
         self.mark = words[16:20]  # the frontier when the mark was noted: `low` moves up to it
         self.earlier = words[34:38]  # the frontier when the last pass began: under backlog the next one ends there
-
-
-def raise_to(positions: memoryview, numbers: dict[int, int]) -> None:
-    """Move positions up to these numbers, which are given by priority; none moves down."""
-    for priority, number in numbers.items():
-        positions[priority - 1] = max(positions[priority - 1], number)

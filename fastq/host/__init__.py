@@ -1,1 +1,1 @@
-"""A host, in the threads of its supervisor: worker processes and how they are forked, their sign of life, the only LISTEN."""
+"""A host, in its supervisor's threads: worker processes, their sign of life, the only LISTEN, a look at the other supervisors."""

@@ -1,5 +1,8 @@
 """Keep this host's processes registered: one thread of the supervisor, one connection.
 
+The supervisor's main thread calls the methods without an underscore, but for `beat_now`, which the listener's thread calls;
+`_recovered` is called by the recovery's thread.
+
 The beat keeps all rows of this host alive with one statement; worker processes do not beat for themselves, because a C call of a
 job that holds the interpreter lock would then look like a dead host. After it the jobs to cancel are asked for. A row that
 vanished (the table was restored, the host was frozen longer than its time to live) is made again by the next beat.
@@ -51,7 +54,7 @@ A try that has used up its time is followed by the next at once."""
 
 
 class Registrar(Threaded):
-    """The registrar's thread. `take_number`, `add`, `recover` and `beat_now` are called by the supervisor's main thread."""
+    """The registrar's thread. `take_number`, `add` and `recover` are called by the supervisor's main thread."""
 
     def __init__(
         self,
@@ -74,7 +77,7 @@ class Registrar(Threaded):
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
         self._hinted = False  # at a cancellation; set by the listener's thread, cleared by ours, which asks then
-        self._stopping = False
+        self._stopping = False  # written by the main thread
         self._registered = False  # a process, ever
         opener = Opener(config, url, "registrar", min(config.beat_timeout, config.statement_timeout))
         self._session = Rebuilt("registrar", opener.open, Backoff(FIRST_PAUSE, LONGEST_PAUSE))

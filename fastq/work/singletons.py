@@ -1,7 +1,8 @@
 """Run the singletons of an application: each in a thread of its own, while this process holds its lease.
 
-Runs in the worker process of the supervisor's first place; in the others, and where the registry has no singletons, it has no
-thread and no connection. One elector, with one connection, stands for all leases 'singleton:NAME'.
+The main thread of each worker process makes a `Singletons` and makes all calls of it. It has threads and connections only in the
+process in the supervisor's first place, and only if the registry has singletons: a thread for each singleton, and one elector,
+which stands for all leases 'singleton:NAME' in a thread and on a connection of its own.
 
     begins      the elector acquired the lease: the thread calls the function, again AGAIN s after it has returned
     fails       the function raised: the lease is given up, so that another process may try, and we rest, longer each time
@@ -15,7 +16,7 @@ Invariants:
 - At an orderly end a lease is released only after its function has returned. If that never returns, the lease runs out by itself.
 - A process with a function that cannot be ended holds no later term of that singleton: nobody would run in it.
 
-It deliberately looks at no clock on its own: an overdue function is found by `tick`, which the watchdog's thread calls.
+It deliberately looks at no clock on its own: an overdue function is found by `tick`, which the main thread calls.
 """
 
 from __future__ import annotations

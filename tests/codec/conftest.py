@@ -27,6 +27,5 @@ def core(monkeypatch) -> ModuleType:
 def c_core(monkeypatch) -> ModuleType:
     if c_twin is None:
         pytest.skip("the C core was not built")
-    monkeypatch.setattr(c_twin, "SMALL", 1)
     monkeypatch.setattr(c_twin, "FEWEST", 1)
     return c_twin

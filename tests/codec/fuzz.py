@@ -86,12 +86,12 @@ def try_rows(kind: Kind, data: bytes) -> None:
     if whole != expected:  # halves of JSON that fit together: no column of Postgres has such rows
         assert not all(accepted(msgspec.json.Decoder(msgspec.Raw).decode, row) for row in rows), rows
         return
-    small, mostly = core.SMALL, core.MOSTLY
-    core.SMALL, core.MOSTLY = 1, 1  # read by column whatever can be, however many rows are marked
+    mostly = core.MOSTLY
+    core.MOSTLY = 1  # read by column whatever can be, however many rows are marked
     try:
         by_column = comparable(core.read(kind.codec, blob, count))
     finally:
-        core.SMALL, core.MOSTLY = small, mostly
+        core.MOSTLY = mostly
     assert by_column == expected, rows
 
 

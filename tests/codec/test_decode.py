@@ -231,20 +231,20 @@ def test_a_blob_with_another_number_of_rows_is_no_claim_of_ours(codec):
 
 def test_jobs_come_in_the_order_of_priority_and_seq(codec):
     claim = claimed([("flat", b'{"n":%d}' % n) for n in range(4)], priorities=[2, 1, 1, 2], seqs=[5, 9, 7, 4])
-    good, bad, unknown = decode(claim, workers_of(FLAT), codec.read)
+    good, bad, unknown, _ = decode(claim, workers_of(FLAT), codec.read)
 
     assert [job.args.n for job in good] == [2, 1, 3, 0]
     assert [job.id for job in good] == [3, 2, 4, 1]
     assert [job.priority for job in good] == [1, 1, 2, 2]
     assert [job.created_at.microsecond + 1_000_000 * job.created_at.second for job in good] == [3e6, 2e6, 4e6, 1e6]
     assert bad == unknown == []
-    assert claim.last_seqs() == {1: 9, 2: 5}
+    assert claim.last_seqs == {1: 9, 2: 5}
 
 
 def test_kinds_are_told_apart_and_bad_and_unknown_ones_given_back(codec):
     nested = Kind("nested", Nested)
     rows = [("flat", GOOD), ("nested", b'{"n":2,"items":[]}'), ("lost", b"{}"), ("flat", b'{"n":[]}'), ("flat", GOOD)]
-    good, bad, unknown = decode(claimed(rows, beside=b'{"5": ["a"]}'), workers_of(FLAT, nested), codec.read)
+    good, bad, unknown, _ = decode(claimed(rows, beside=b'{"5": ["a"]}'), workers_of(FLAT, nested), codec.read)
 
     assert [(job.id, job.kind, type(job.args)) for job in good] == [(1, "flat", Flat), (2, "nested", Nested), (5, "flat", Flat)]
     assert [job.id for job in bad] == [4]
@@ -257,7 +257,7 @@ def test_kinds_are_told_apart_and_bad_and_unknown_ones_given_back(codec):
 
 def test_one_kind_that_begins_like_another_is_not_taken_for_it(codec):
     rows = [("flat", GOOD), ("flat2", GOOD)]
-    good, _, unknown = decode(claimed(rows), workers_of(FLAT), codec.read)
+    good, _, unknown, _ = decode(claimed(rows), workers_of(FLAT), codec.read)
 
     assert [job.id for job in good] == [1]
     assert [job.kind for job in unknown] == ["flat2"]

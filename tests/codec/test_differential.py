@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fastq.args.kinds import Kind
 from fastq.work.codec import twin
+from fastq.work.codec.codec import SMALL
 from tests.codec.claims import SHAPES, Flat
 from tests.codec.differences import comparable, differ
 
@@ -55,12 +56,12 @@ rows = st.lists(
 @settings(max_examples=500, deadline=None)
 def test_the_twins_agree(batch, kind):
     blob = b",\x1e".join(batch)
-    small, mostly = core.SMALL, core.MOSTLY
-    core.SMALL, core.MOSTLY = 1, 1  # read what can be read by column, however many rows are marked
+    mostly = core.MOSTLY
+    core.MOSTLY = 1  # read what can be read by column, however many rows are marked
     try:
         by_column = core.read(kind.codec, blob, len(batch))
     finally:
-        core.SMALL, core.MOSTLY = small, mostly
+        core.MOSTLY = mostly
 
     assert comparable(by_column) == comparable(twin.read(kind.codec, blob, len(batch)))
 
@@ -93,8 +94,8 @@ def accepted(loads, data):
 @settings(max_examples=500, deadline=None)
 def test_values_are_those_of_orjson_and_json(args):
     text = FLAT.codec.encode(args) if "\0" not in args.s else orjson.dumps({"n": args.n, "f": args.f, "s": args.s})
-    blob = b",\x1e".join([text] * core.SMALL)
-    (seen, *_), bad = core.read(FLAT.codec, blob, core.SMALL)
+    blob = b",\x1e".join([text] * SMALL)
+    (seen, *_), bad = core.read(FLAT.codec, blob, SMALL)
 
     assert bad == []
     for loads in (orjson.loads, json.loads):

@@ -23,7 +23,7 @@ def resident():
 def pass_through(codec, batches, rows, workers):
     """Claim, decode and encode."""
     for _ in range(batches):
-        good, bad, _ = decode(claimed(rows), workers, codec.read)
+        good, bad, _, _ = decode(claimed(rows), workers, codec.read)
         assert len(good) + len(bad) == BATCH
         codec.encode_ints([job.id for job in good])
         codec.encode_texts([job.args.s for job in good])

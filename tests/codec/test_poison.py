@@ -75,7 +75,7 @@ def test_poison_costs_its_job_an_attempt_and_its_neighbours_nothing(codec, conne
     good_args = '{"n": 7, "items": ["x"]}'
     rows = [row for args, _ in POISON.values() for row in (("flat", args), (neighbour, good_args), *[("flat", good_args)] * 4)]
     ids = insert(connection, rows)
-    good, bad, unknown = door.decode(claim(connection), WORKERS)
+    good, bad, unknown, _ = door.decode(claim(connection), WORKERS)
 
     assert unknown == []
     assert sorted(job.id for job in bad) == ids[::6]
@@ -107,7 +107,7 @@ def complete(bad, good, database):
 def test_what_is_merely_odd_is_read_as_it_is(codec, connection, name):
     args, expected = HARMLESS[name]
     insert(connection, [("flat", '{"n":1}'), ("flat", args), ("flat", '{"n":2}')])
-    good, bad, _ = door.decode(claim(connection), WORKERS, codec.read)
+    good, bad, _, _ = door.decode(claim(connection), WORKERS, codec.read)
 
     assert bad == []
     assert [job.args for job in good] == [Flat(1), expected, Flat(2)]

@@ -13,11 +13,10 @@ import pytest
 
 from fastq.board.board import Board
 from fastq.postgres import db
-from fastq.work.claim.portion import Bound
 from fastq.work.cursor import claims as claiming
+from fastq.work.cursor.claims import Bound
 from fastq.work.cursor.cursor import Cursor
-from fastq.work.cursor.sending import send_look, send_part
-from tests.db.jobs import NO_BOUND, add, claim_number, living, parts_of, session
+from tests.db.jobs import NO_BOUND, add, claim_number, living, parts_of, send_look, send_part, session
 from tests.helpers import Stopwatch, wait_for
 
 BATCH = 10

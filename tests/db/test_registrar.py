@@ -107,7 +107,7 @@ def test_a_locked_job_does_not_keep_the_others_of_a_dead_process(registrar, boar
     wait_for(lambda: living(connection, free)["state"] == "available", 20.0, "the job that nobody has locked")
     wait_for(lambda: not registrar.owes, 20.0, "the end of the recovery")
     assert living(connection, locked)["claim"] == claim_number(number, 1)  # of a process that is gone: rescue finds it
-    assert connection.execute("select id from fastq.process where id = $1", number) == []
+    wait_for(lambda: connection.execute("select id from fastq.process where id = $1", number) == [], 20.0, "the end of the row")
     assert len(beats(connection, alive, 2)) == 2
     other.execute("rollback")
 

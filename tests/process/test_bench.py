@@ -12,7 +12,6 @@ import pytest
 from fastq.bench.child import Program
 from fastq.bench.command import FIGURES
 from fastq.bench.load import open_queue
-from fastq.bench.route import GLANCE
 from fastq.config import Config
 from fastq.postgres.db import connect
 from tests.helpers import execute, wait_for
@@ -93,7 +92,7 @@ def test_a_standstill_is_found(database):
             other.execute("commit")
             _, _, longest, _ = program.hear("done")
 
-    assert longest / 1e9 > STANDSTILL - GLANCE
+    assert longest / 1e9 > 0.8 * STANDSTILL  # less by the glances at both of its ends, which come late on a busy machine
 
 
 def test_a_result_says_what_it_was_measured_on_and_how(measured):

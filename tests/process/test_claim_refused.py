@@ -3,7 +3,7 @@
 import pytest
 
 from fastq.postgres import db
-from fastq.work.claim import portion
+from fastq.work.claim import demand
 from tests.db.jobs import add, living
 from tests.helpers import wait_for
 from tests.process.threads import TOLD, working
@@ -36,7 +36,7 @@ def names(events, name):
 
 
 def test_a_job_that_cannot_be_claimed_holds_up_no_other_and_is_tried_again(database, connection, events, monkeypatch):
-    monkeypatch.setattr(portion, "ASIDE", 0.5)
+    monkeypatch.setattr(demand, "ASIDE", 0.5)
     refuse(connection, "new.state = 'running' and new.priority = 2", errcode="ZA001")
     first = add(connection, 30, kind="hold", args=SHORT)
     bad = add(connection, 2, kind="hold", args=SHORT, priority=2)

@@ -137,12 +137,13 @@ def test_they_are_found_where_the_completer_alone_had_lost_its_connection(databa
         ids = run_and_keep(connection, producer, cursor)
         connection.execute("delete from fastq.job_archive")
         connection.execute(RESTORE)
-        first = producer._around.completer.connection
+        session = producer._around.completer.writer.session
+        first = session.connection
         proxy.sever()
         OPEN.set()
         add(connection, 1, kind="hold", args='{"hold": false}')
         wake(producer, cursor)
-        wait_for(lambda: producer._around.completer.connection not in (None, first), what="the completer's next connection")
+        wait_for(lambda: session.connection not in (None, first), what="the completer's next connection")
         wait_for(lambda: states(connection, ids) == {"retryable"}, 3.0, "the jobs to be given back")
 
 

@@ -36,7 +36,7 @@ def wait_for_lines(jobs, what, times=1, name=NAME, timeout=10.0):
 
 def of(supervisors, pid):
     """Return the supervisor of a worker process, and the others."""
-    [its] = [supervisor for supervisor in supervisors if pid in supervisor.workers]
+    [its] = [supervisor for supervisor in supervisors if pid in supervisor.descendants]
     return its, [supervisor for supervisor in supervisors if supervisor is not its]
 
 
@@ -233,5 +233,5 @@ def test_the_singletons_of_a_process_that_died_run_again_at_once_however_long_th
     second = wait_for_lines(jobs, "start", 2)[1]
 
     assert second.id > first.id
-    assert second.pid in supervisor.workers
+    assert second.pid in supervisor.descendants
     assert alone(jobs)

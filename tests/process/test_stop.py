@@ -89,7 +89,7 @@ def test_a_job_can_be_cancelled_while_its_process_stops(supervise, jobs):
 def test_a_process_that_does_not_listen_holds_up_neither_the_beat_nor_the_stop(supervise, jobs):
     supervisor = supervise(beat_interval=0.1)
     (worker,) = supervisor.workers
-    ((number,),) = jobs.execute("select id from fastq.process where pid = %s", worker)
+    ((number,),) = wait_for(lambda: jobs.execute("select id from fastq.process where pid = %s", worker), 10, "the process's row")
 
     def expiry():
         return jobs.execute("select expires_at from fastq.process where id = %s", number)

@@ -12,13 +12,13 @@ from functools import wraps
 import pytest
 
 from fastq.work.claim import under_way
-from fastq.work.cursor import backlog, low_water, rescan
+from fastq.work.cursor import cursor, looks, low_water
 from tests.simulation.world import Weather
 
 MACHINES = {
     "mark": (low_water.LowWater, low_water.ARROWS),
-    "re-scan": (rescan.Rescan, rescan.ARROWS),
-    "backlog": (backlog.Backlog, backlog.ARROWS),
+    "re-scan": (looks.Rescan, looks.ARROWS),
+    "backlog": (cursor.Backlog, cursor.ARROWS),
     "claim under way": (under_way.UnderWay, under_way.ARROWS),
 }
 

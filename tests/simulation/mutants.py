@@ -10,11 +10,10 @@ from contextlib import contextmanager
 import pytest
 
 from fastq.work.claim.unanswered import Unanswered
-from fastq.work.cursor import low_water
-from fastq.work.cursor.backlog import Backlog
-from fastq.work.cursor.cursor import Cursor
+from fastq.work.cursor import cursor, looks, low_water
+from fastq.work.cursor.cursor import Backlog, Cursor
+from fastq.work.cursor.looks import Rescan
 from fastq.work.cursor.low_water import LowWater
-from fastq.work.cursor.rescan import Rescan
 from tests.simulation.server import PRIORITIES, Server, Session
 
 MUTANTS = {}
@@ -40,7 +39,8 @@ def low_follows_the_frontier_at_once(patch):
         mark._words.low[:] = mark._words.frontier
 
     patch.setattr(LowWater, "begin", begin)
-    patch.setattr(LowWater, "due", lambda mark, now: True)
+    for module in (cursor, looks):
+        patch.setattr(module, "marks_due", lambda words, now: True)
 
 
 @mutant
@@ -168,7 +168,7 @@ def a_claim_without_an_answer_is_forgotten(patch):
 
 @mutant
 def a_claim_without_an_answer_is_looked_for_ahead_of_the_frontier(patch):
-    patch.setattr(Cursor, "lowest", lambda cursor: cursor.words.frontier[0])
+    patch.setattr(Rescan, "lowest", lambda rescan: rescan._words.frontier[0])
 
 
 @mutant

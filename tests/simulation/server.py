@@ -58,6 +58,13 @@ class Schedule:
         self.clock.ns = max(self.clock.ns, when)
         call()
 
+    def pass_by(self, seconds):
+        """Let time pass, and happen what is to happen meanwhile: for one who waits in the middle of an event."""
+        until = self.clock.ns + int(seconds * 1e9)
+        while self._heap and self._heap[0][0] <= until:
+            self.next()
+        self.clock.ns = max(self.clock.ns, until)
+
 
 @dataclass(eq=False, slots=True)
 class Transaction:

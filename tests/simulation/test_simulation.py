@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.arrows import MACHINES, arrows_of, watched
 from tests.simulation.mutants import MUTANTS, living
-from tests.simulation.world import replay, simulate
+from tests.simulation.world import World, replay, simulate
 
 SEEDS, CHUNK = 300, 50
 ARROW_SEEDS = 150  # each arrow is gone along ten times and more in them
@@ -44,3 +44,16 @@ def test_the_same_seed_is_the_same_run():
 
     assert first == again
     assert first.digest != other.digest
+
+
+def test_a_run_that_fails_takes_its_processes_with_it():
+    world = World(7)
+
+    def check():
+        assert all(host.held_by is None for host in world.hosts), "a process is in its turn"
+
+    world.check = check
+    with pytest.raises(AssertionError, match="a process is in its turn"):
+        world.run()
+
+    assert [host.held_by for host in world.hosts] == [None, None]

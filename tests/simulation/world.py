@@ -23,14 +23,13 @@ from fastq.board import board
 from fastq.board.board import Board
 from fastq.config import Config
 from fastq.postgres import hints, sqlstate
-from fastq.work.claim import portion, unanswered
-from fastq.work.claim.portion import Portion
+from fastq.work.claim import demand, unanswered
+from fastq.work.claim.demand import Portion
 from fastq.work.claim.unanswered import Unanswered
 from fastq.work.claim.under_way import UnderWay
 from fastq.work.cursor import claims, cursor, looks, low_water
 from fastq.work.cursor.cursor import Cursor
-from fastq.work.cursor.looks import Claim
-from fastq.work.cursor.sending import send
+from fastq.work.cursor.looks import Claim, Look
 from fastq.work.shared.budget import Budget
 from tests.simulation.server import PRIORITIES, QUEUE, Clock, Schedule, Server, Session
 
@@ -90,16 +89,14 @@ class Host:
         self.words = self.board.cursor(0)
         self.words.swept_at = clock.ns
         self.held_by = None
-        self.board.try_turn = self._try_turn
-        self.board.end_turn = self._end_turn
 
-    def _try_turn(self, _):
+    def try_turn(self):
         if self.held_by is None:
             self.held_by = self
             return True
         return False
 
-    def _end_turn(self, _):
+    def end_turn(self):
         self.held_by = None
 
 
@@ -116,6 +113,7 @@ class Process:
         self.world, self.host = world, host
         self.number = 2 * HOSTS * (place + 1) + host.number
         self.cursor = make(host.board, 0, QUEUE, POLL)
+        self.cursor.try_turn, self.cursor.end_turn = host.try_turn, host.end_turn
         self.portion = Portion(CONFIG)
         self.budget = Budget(LARGE_BYTES, COUNTED_FROM)
         self.desk = host.board.desk(place)
@@ -147,7 +145,7 @@ class Process:
         cursor, dice = self.cursor, self.world.dice
         wanted = self.portion.limit(BATCH if dice.random() < 0.7 else dice.randint(1, BATCH))
         if not cursor.due():
-            return min(max(cursor.wait(), 0.005), 0.05)
+            return min(max((cursor.due_at() - self.world.clock.ns) / 1e9, 0.005), 0.05)
         while self.host.held_by is not None and dice.random() >= self.world.weather.impatience:
             yield 0.001
         part, last = None, None
@@ -165,7 +163,7 @@ class Process:
                 cursor.end_turn()
         if part is not None:
             yield dice.choice([0, 0.001, 0.01])
-            last = cursor.claims.send_part(self.session, self.next_claim(), part)
+            last = cursor.claims.send_part(self.session, self.name(cursor.rescan.lowest()), part)
             yield from self.pauses()
             self.session.lives()
             cursor.learn_part(part, last)
@@ -175,13 +173,16 @@ class Process:
 
     def send_look(self, wanted):
         """Send the statements of a look, as a producer does; time may pass before each, and before its answer is learned."""
-        cursor, look, last = self.cursor, self.cursor.look(wanted), None
+        cursor, look, last = self.cursor, Look(self.cursor, wanted), None
         while (step := look.next_step()) is not None:
             if last is not None and (isinstance(step, Claim) or not step.brief):
                 self.take(last)
                 cursor.claims.bound, last = self.portion.bound(self.budget), None
             yield from self.pauses()
-            answer = send(cursor, self.session, step, self.next_claim)
+            if isinstance(step, Claim):
+                answer = cursor.claims.send(self.session, self.name(cursor.rescan.lowest()), step.tried)
+            else:
+                answer = self.session.run(step.statement, *step.params)
             yield from self.pauses()
             self.session.lives()
             look.learn(step, answer)
@@ -192,8 +193,8 @@ class Process:
         if self.world.dice.random() < 0.1:
             yield self.world.dice.choice([0.001, 0.005, 0.2]) * self.world.dice.random()
 
-    def next_claim(self):
-        return self.under_way.send(0, self.cursor.lowest())
+    def name(self, after):
+        return self.under_way.send(0, after)
 
     def take(self, claimed):
         if len(claimed):
@@ -238,15 +239,15 @@ class World:
             host = Host(number, self.clock)
             host.number = number
             self.hosts.append(host)
-        self.processes = [Process(self, host, place, make) for host in self.hosts for place in range(PROCESSES)]
+        self.lives = [Process(self, host, place, make).live() for host in self.hosts for place in range(PROCESSES)]
         self.committed, self.claimed = set(), set()
         self.writes_until = self.clock.ns + int(SECONDS * 1e9)
         self.quiet_until = 0
 
     def run(self):
         """Let it all happen; return the sums."""
-        for process in self.processes:
-            self.schedule.after(self.dice.random() * 0.05, self.stepping(process.live()))
+        for life in self.lives:
+            self.schedule.after(self.dice.random() * 0.05, self.stepping(life))
         for _ in range(3):
             self.schedule.after(self.dice.random() * 0.1, self.write)
         self.schedule.after(self.dice.random(), self.forget_a_transaction)
@@ -255,9 +256,13 @@ class World:
         if self.weather.restore:
             self.schedule.after(SECONDS * 0.8, self.restore)
         with put_in_place(self.clock):
-            while not self.over():
-                self.schedule.next()
-                self.check()
+            try:
+                while not self.over():
+                    self.schedule.next()
+                    self.check()
+            finally:  # else a later run, which has the same boards, would meet the ends of these processes in its midst
+                for life in self.lives:
+                    life.close()
         assert not self.committed - self.claimed, f"{len(self.committed - self.claimed)} of {len(self.committed)} jobs are left"
         assert not self.behind(), f"low-water marks stay behind the frontiers: {self.behind()}"
         self.server.sums.jobs = len(self.committed)
@@ -408,15 +413,15 @@ class World:
 @contextmanager
 def put_in_place(clock):
     """Have the simulated modules live by this clock, and by times that suit a run of seconds."""
-    modules = (claims, cursor, looks, size, unanswered, hints)
-    aside, portion.ASIDE = portion.ASIDE, ASIDE
+    modules = (claims, cursor, looks, size, demand, unanswered, hints)
+    aside, demand.ASIDE = demand.ASIDE, ASIDE
     for module in modules:
         assert module.time is time, f"{module.__name__} no longer lives by the module time"
         module.time = clock
     try:
         yield
     finally:
-        portion.ASIDE = aside
+        demand.ASIDE = aside
         for module in modules:
             module.time = time
 

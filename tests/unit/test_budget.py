@@ -1,9 +1,12 @@
 """The bytes of args that a process holds: large ones are counted from the claim until their outcome is written."""
 
+from types import SimpleNamespace
+
 from fastq.jobs.job import Job
 from fastq.work.codec.claimed import SEPARATOR, Claimed
 from fastq.work.codec.codec import decode
-from fastq.work.shared.budget import Budget
+from fastq.work.shared import budget as budget_module
+from fastq.work.shared.budget import SETTLED, TRIM, Budget
 from tests.codec.claims import TOKEN
 
 RING = 100
@@ -76,3 +79,23 @@ def test_what_small_jobs_hold_in_all_fits_the_other_half_whatever_the_ring():
     assert all(
         Budget(limit, ring).counted_from * ring <= max(limit // 2, ring) for limit in (65_536, 2**25) for ring in (5, 20_064)
     )
+
+
+def test_memory_is_given_back_once_when_much_was_held_and_nothing_has_been_for_a_moment(monkeypatch):
+    trimmed, clock = [], SimpleNamespace(monotonic=lambda: clock.now, now=0.0)
+    monkeypatch.setattr(budget_module, "_trim", trimmed.append)
+    monkeypatch.setattr(budget_module, "time", clock)
+    budget = Budget(100 * TRIM, RING)
+    large, small = claimed(TRIM), claimed(TRIM - 1, claim=TOKEN + 1)
+
+    for some, calls in ((small, []), (large, [0]), (small, [0]), (large, [0, 0])):
+        before = len(trimmed)
+        budget.took(some)
+        assert budget.rest(60.0) == 60.0
+        budget.ended(jobs_of(some), [])
+        rest = budget.rest(60.0)
+        assert rest == (60.0 if len(calls) == before else SETTLED)
+        assert len(trimmed) == before  # the threads may not have let go of these jobs yet
+        clock.now += 2 * rest
+        assert (budget.rest(60.0), budget.rest(60.0)) == (60.0, 60.0)
+        assert trimmed == calls

@@ -7,10 +7,10 @@ import pytest
 
 from fastq.board.board import Board
 from fastq.config import Config
-from fastq.work.claim.demand import CLAIMS, GROWTH, PACE_KEPT, PACE_WINDOW, Demand
-from fastq.work.claim.portion import Portion
+from fastq.work.claim.demand import GROWTH, PACE_KEPT, PACE_WINDOW, READY, Demand
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.execute.threads import ThreadLane
+from fastq.work.shared.budget import Budget
 from fastq.work.shared.feed import Feed
 
 EXECUTORS = 4
@@ -36,7 +36,7 @@ def feed():
 @pytest.fixture
 def demand(feed, config):
     """Give the demand of that feed."""
-    made = Demand(feed, feed.cursor, Portion(config), config)
+    made = Demand(feed, feed.cursor, Budget(config.prefetch_bytes, 8), config)
     made._measured_at = time.monotonic() + 3600.0  # the rounds' own pace is not looked at, but by who sets it back
     return made
 
@@ -68,7 +68,7 @@ def test_what_runs_out_at_once_lets_so_many_times_as_much_be_held_ready(feed, de
 
     assert ready[0] == GROWTH * EXECUTORS
     assert ready[1] > ready[0]
-    assert ready[-1] == CLAIMS * config.batch, "and never more"
+    assert ready[-1] == READY * config.batch, "and never more"
 
 
 def test_what_still_runs_proves_nothing(feed, demand, config):

@@ -1,19 +1,38 @@
-"""How many jobs to claim for one queue: as many as its executors can start, and as many again as they will start soon.
+"""How much the next claim of a queue may bring: jobs, bytes of large args, and which rows it passes over.
 
-The producer's own, one for each queue, used by its thread alone. Jobs are held ready at the pace at which they have ended lately,
-so slow jobs are not hoarded by one process while another idles, and fast ones come by the thousand. It deliberately does not know
-why a claim failed (portion.py), nor how many ids and bytes the process has room for: its producer tells.
+The main thread of a worker process makes these objects before any other thread starts; from then on the producer's thread alone
+uses them. A queue has one `Demand` and two `Portion`s: one in its `Demand`, for the available jobs, and one in its `Waiting`
+(waiting.py), for the waiting ones. A `Demand` is called once before a claim (`wanted`) and once for each answer (`brought`):
+
+    Demand     as many jobs as the executors can start, and as many again as they will start soon. Jobs are held ready at the
+               pace at which they have ended lately, so slow jobs are not hoarded by one process while another idles, and fast
+               ones come by the thousand.
+    Portion    a claim that fails is tried again with half the jobs, down to one, and the size is doubled again while claims
+               that filled it go well. A single job that the database refuses to change (a trigger of the user's raises, its
+               args are too large for an answer) is set aside for a while, so that the others behind it are claimed.
+
+Large args are bounded by the statement itself, which takes no more of them than the process's budget says (budget.py). The mean
+of the last claim only spares it looking at thousands of rows of which it can take a few.
+It deliberately talks to no database, and does not know how many ids the board has room for: the producer tells.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
+from fastq.events import emit
+from fastq.postgres import db, sqlstate
+from fastq.size import Aside, Size
+from fastq.work.cursor.claims import Bound
+from fastq.work.shared.budget import share
+
 if TYPE_CHECKING:
     from fastq.config import Config
-    from fastq.work.claim.portion import Portion
+    from fastq.work.codec.claimed import Claimed
     from fastq.work.cursor.cursor import Cursor
+    from fastq.work.shared.budget import Budget
     from fastq.work.shared.feed import Feed
 
 PACE_WINDOW = 0.01
@@ -22,7 +41,7 @@ PACE_WINDOW = 0.01
 PACE_KEPT = 0.5
 """Share of a pace that is left after a window without any end: a hiccup is forgotten within three of them."""
 
-CLAIMS = 2
+READY = 2
 """Whole claims to hold ready at most. With one, executors that are done with it in milliseconds wait for the next; with two, one
 is claimed while they work the other: 4 to 10 % more jobs a second. The ring of ids on the board has room for four."""
 
@@ -31,46 +50,125 @@ GROWTH = 8
 pace of so few says little, so it has to prove itself again; with 8, jobs of microseconds come by the thousand after four claims
 instead of ten. Not without backlog: after a trickle of quick jobs one process would hoard the slow ones that come next."""
 
+ASIDE = 60.0
+"""Seconds until a job that was refused is tried again: the figure of the chores, for the same reason."""
+
+MAX_ASIDE = 1_000
+"""Jobs set aside at most: each row that a claim walks over is compared with all of them."""
+
+MAX_TOLD = 10
+"""Jobs aside up to which each is reported: with more of them the cause is probably not the jobs, and the log shows enough."""
+
+
+class Portion:
+    """The size of one queue's claims."""
+
+    def __init__(self, config: Config) -> None:
+        self._size = Size(config.batch)  # jobs
+        self.mean_bytes = 0.0  # of the last claim's args, by job
+        self._bytes = share(config.prefetch_bytes)
+        self._aside: Aside[int] = Aside(MAX_ASIDE)  # ids of jobs
+        self._passes_by = False  # whether there may be any
+        self._suspect = 0  # the job that stood first when a claim of one was refused last
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether nothing has gone wrong lately."""
+        return self._size.whole
+
+    def limit(self, wanted: int) -> int:
+        """Return how many of the wanted jobs a claim may bring."""
+        if self.mean_bytes:
+            wanted = min(wanted, max(1, int(self._bytes / self.mean_bytes)))
+        return min(wanted, self._size.now)
+
+    def bound(self, budget: Budget) -> Bound:
+        """Return the bound of the next claim."""
+        aside = self._aside.keys() if self._passes_by else []
+        self._passes_by = bool(aside)
+        return Bound(budget.share if budget.came == budget.left else budget.next(), budget.counted_from, aside)
+
+    def brought(self, count: int, size: int) -> None:
+        """Note how many jobs a claim has brought, of so many bytes."""
+        self.mean_bytes = size / count
+        if not self._size.whole:
+            self._size.succeeded(count)
+
+    def failed(self, tried: int, queue: str, error: BaseException) -> None:
+        """Take half as many next time."""
+        if self.whole and (sqlstate.row_refused(error) or sqlstate.too_slow(error)):  # a lost connection has an event elsewhere
+            emit("claim.shrunk", level=logging.WARNING, queue=queue, tried=tried, error=db.first_line(error))
+        self._size.shrink(tried)
+
+    def set_aside(self, job: int, kind: str, error: BaseException) -> bool:
+        """Set aside a job that stood first when a claim of one was refused, if it did so before; tell whether that was done."""
+        if job != self._suspect:
+            self._suspect = job  # another host may have held up the one that was first
+            return False
+        self._aside.put([job], ASIDE)
+        self._passes_by = True
+        if len(self._aside) <= MAX_TOLD:
+            emit("claim.job_skipped", level=logging.ERROR, id=job, kind=kind, again=ASIDE, error=db.first_line(error))
+        return True
+
 
 class Demand:
     """The pace of one queue, and the jobs that it calls for."""
 
-    def __init__(self, feed: Feed, cursor: Cursor, portion: Portion, config: Config) -> None:
+    def __init__(self, feed: Feed, cursor: Cursor, budget: Budget, config: Config) -> None:
         self.pace = 0.0  # jobs ended per second
+        self.portion = Portion(config)
+        self.jobs = 0  # that were wanted last
+        self.low = 0  # jobs left in the inbox at which the producer is to be called: half of what is held ready
         self._feed = feed
         self._cursor = cursor
-        self._portion = portion
+        self._budget = budget
         self._config = config
         self._measured_at = time.monotonic()
         self._ended = 0
+
+    def wanted(self, room: int) -> int:
+        """Return how many jobs to claim now, 0 for none, and bound the cursor's next claim; `room` is the ring's."""
+        budget, inlet = self._budget, self._feed.inlet
+        self._cursor.claims.bound = self.portion.bound(budget)
+        most = self.portion.limit(self._config.batch)
+        prefetch = self.prefetch()
+        self.low = prefetch // 2
+        waiting, free = len(inlet.inbox), max(0, self._feed.concurrency - inlet.busy())
+        if (waiting > self.low and waiting >= free) or (budget.came != budget.left and budget.room() <= 0):
+            self.jobs = 0
+        else:
+            # Every id that may still be unwritten must fit the ring, with any mix of queues.
+            self.jobs = max(0, min(free + prefetch - waiting, most, room))
+        return self.jobs
+
+    def brought(self, claimed: Claimed) -> None:
+        """Take in what a claim has brought, before any of its jobs can end, and bound the cursor's next claim."""
+        count = len(claimed.ids)
+        self._feed.claimed += count
+        self.portion.brought(count, len(claimed.args))
+        self._budget.took(claimed)
+        self._cursor.claims.bound = self.portion.bound(self._budget)
 
     def prefetch(self) -> int:
         """Return how many jobs to hold ready beyond those that the executors can start at once."""
         now, feed, config = time.monotonic(), self._feed, self._config
         if now - self._measured_at >= PACE_WINDOW:
             # Jobs that have ended, not those that have started: idle executors start a burst of slow jobs in no time.
-            ended = max(self._ended, feed.claimed - feed.waiting() - feed.busy())
+            ended = max(self._ended, feed.claimed - len(feed.inlet.inbox) - feed.inlet.busy())
             seconds = now - self._measured_at
             pace = (ended - self._ended) / seconds
             kept = PACE_KEPT ** (seconds / PACE_WINDOW)
             self.pace = max(pace, kept * self.pace + (1 - kept) * pace)
             self._measured_at, self._ended = now, ended
-        if feed.handed and not feed.waiting() and self._cursor.backlog:
+        if feed.handed and not feed.inlet.inbox and self._cursor.words.backlog:
             self._ran_dry(now)
-        return min(CLAIMS * config.batch, int(self.pace * config.prefetch))
+        return min(READY * config.batch, int(self.pace * config.prefetch))
 
     def _ran_dry(self, now: float) -> None:
         """Raise the pace to that of the jobs handed out last: nothing came after them, so the pace of the rounds is too low."""
         feed, config = self._feed, self._config
-        ended = max(0, feed.handed - feed.busy())
+        ended = max(0, feed.handed - feed.inlet.busy())
         pace = ended / max(now - feed.handed_at, 1e-6)
         self.pace = max(self.pace, min(pace, GROWTH * ended / max(config.prefetch, PACE_WINDOW)))
         feed.handed = 0
-
-    def wanted(self, prefetch: int, room: int) -> int:
-        """Return how many jobs to claim now, beyond which `prefetch` are to be held ready, 0 for none; `room` is the ring's."""
-        waiting, free = self._feed.waiting(), self._feed.free()
-        if waiting > prefetch // 2 and waiting >= free:
-            return 0
-        # Every id that may still be unwritten must fit the ring, with any mix of queues.
-        return max(0, self._portion.limit(min(free + prefetch - waiting, self._config.batch, room)))

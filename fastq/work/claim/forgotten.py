@@ -6,12 +6,12 @@ process lives, so no rescue comes for its jobs. Used by the producer's thread: s
 on its way, and a claim without an answer has been settled by then (unanswered.py).
 
     when     on each new connection of the producer or the completer, and every INTERVAL; after a long look, later
-    where    job_ready from the left, as far as this process has ever claimed: not through the backlog
+    where    job_ready from the left, as far as this process has ever claimed: not through the backlog (`reached`, the producer's)
     read     a window of rows a statement; jobs that the process was seen to hold before it was sent are left out
-    sure     a job that is left may be between two places (held.py), so it takes an exact account of all jobs that the process
-    holds then     the attempt has been executed, as far as anybody can know, so it counts as failed: the job goes to the
-    completer as
-             such, which retries, splits and sets aside as ever. The claim is the fence: a row that somebody has changed stays
+    sure     a job that is left may be between two places (held.py), so an exact account is taken of all held jobs
+    then     the attempt has been executed, as far as anybody can know, so it counts as failed: the job goes to the completer as
+             a failed one, and is retried, split and set aside as ever. The claim is the fence: a row that somebody has changed
+             stays
 
 It comes again for a job that cannot be ended either (a trigger of the user's), ever later. It deliberately does not ask why a
 row was forgotten, and does nothing at the end of a process: its supervisor or the leader gives the rest back.
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fastq.backoff import Backoff
 from fastq.board.cursor_words import PRIORITIES
 from fastq.events import emit
-from fastq.jobs.job import Job
+from fastq.jobs.job import KEPT, Job
 from fastq.jobs.outcome import Failed, failed
 from fastq.postgres import db, sqlstate
 from fastq.size import Size
@@ -116,6 +116,7 @@ class Batch:
     priorities: Sequence[int] = (1,)
     worker: Any = None
     work: Any = None
+    ends: int = KEPT
 
     def created_at(self, row: int, /) -> datetime:  # noqa: ARG002 - JobBatch's signature
         """Say nothing: nobody asks."""
@@ -133,15 +134,15 @@ class Batch:
 class Forgotten:
     """The looks of one process, all by its producer's thread."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Surroundings, reached: Sequence[list[int]]) -> None:
+        self.look_at = 0.0  # monotonic: when there is something to do; read by the producer
+        self.sessions = 0  # that the completer was last seen to have opened; the same
         self._held = around.held
         self._feeds = around.feeds
         self._me = (around.seat.number, os.getpid())
         self._host = socket.gethostname().encode()
         self._words = [around.board.cursor(feed.number) for feed in around.feeds]
-        self._reached = [
-            [0] * PRIORITIES for _ in around.feeds
-        ]  # by feed: how far our claims and the frontiers ever were, and claims beside them
+        self._reached = reached  # by feed: how far our claims and the frontiers ever were; written by the receiver, too
         self._window = Size(WINDOW, SMALLEST_WINDOW)  # rows
         self._at = 0.0  # monotonic: when the next window is due
         self._took = 0.0  # seconds that the look under way has taken so far
@@ -152,7 +153,6 @@ class Forgotten:
         self._account: Account | None = None  # ... until an account tells whether they are
         self._account_at = self._account_by = 0.0  # monotonic: the next look of it, and its last
         self._tried: dict[tuple[int, int], tuple[Backoff, float]] = {}  # id, claim: when it may be ended again, by pauses
-        self._completers: Connection | None = None  # the connection that the completer was last seen to have
 
     def soon(self) -> None:
         """Have the next look come at once, and begin at the left: the database may be another one than it was."""
@@ -160,36 +160,24 @@ class Forgotten:
             self._account.close()
         self._suspects, self._account = [], None
         self._begin(0.0)
-
-    def reach(self, queue: int, seqs: Mapping[int, int]) -> None:
-        """Note the highest seqs, by priority, of jobs of a queue that were claimed without moving the frontier."""
-        reached = self._reached[queue]
-        for priority, seq in seqs.items():
-            reached[priority - 1] = max(reached[priority - 1], seq)
-
-    def wait(self, longest: float) -> float:
-        """Return the seconds until there is something to do, `longest` at most."""
-        at = self._account_at if self._suspects else self._at
-        return min(longest, max(0.0, at - time.monotonic()))
+        self.look_at = 0.0
 
     def look(self, connection: Connection, claimed: int, last: int, room: int) -> tuple[Feed, list[Job[Any]]] | None:
-        """Look if it is time to; return jobs to complete, as failed, `room` at most, and their queue.
+        """Look; return jobs to complete, as failed, `room` at most, and their queue.
 
         `claimed` says how many jobs the process has claimed so far, those from here among them; `last` is its last claim.
         """
-        for reached, words in zip(self._reached, self._words, strict=True):
-            reached[:] = map(max, reached, words.frontier)
-        completers = self._held.completer.connection
-        if completers is not None and completers is not self._completers:
-            self._completers = completers
+        if self.sessions != self._held.completer.sessions:
+            self.sessions = self._held.completer.sessions
             self.soon()
-        if self.wait(1.0):
-            return None
-        if not self._suspects:
-            self._walk(connection)
-        if not self._suspects or not self._is_sure(claimed, last):
-            return None
-        return self._queue, self._take(connection, room)
+        try:
+            if not self._suspects:
+                self._walk(connection)
+            if not self._suspects or not self._is_sure(claimed, last):
+                return None
+            return self._queue, self._take(connection, room)
+        finally:
+            self.look_at = self._account_at if self._suspects else self._at
 
     def _begin(self, rest: float) -> None:
         self._feed, self._after, self._took = 0, [0] * PRIORITIES, 0.0
@@ -199,6 +187,7 @@ class Forgotten:
         """Look at a window of rows, and note which of the jobs there this process was not seen to hold."""
         began = time.monotonic()
         self._queue, reached = self._feeds[self._feed], self._reached[self._feed]
+        reached[:] = map(max, reached, self._words[self._feed].frontier)
         seen = {job.id for job in self._held.jobs()}
         own = time.monotonic() - began
         number, pid, *places = map(_NUMBER.pack, (*self._me, *self._after, *reached, self._window.now))

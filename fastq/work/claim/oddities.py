@@ -27,6 +27,10 @@ UNHEARD = "the program that enqueues it does not import its worker: write max_at
 """The remedy for a job that has the default of attempts though its worker states another number."""
 
 
+UNGATED = "it was enqueued before its kind had gates, or by a program without them: write them where its args are declared"
+"""The remedy for a job that came past the gates of its kind; until then each costs two updates more."""
+
+
 class Oddities:
     """The oddities that have been reported, and when."""
 
@@ -37,6 +41,11 @@ class Oddities:
         """Report a job of a kind without a worker here: it is waiting from now on."""
         if self._due("kind.unknown", kind):
             emit("kind.unknown", level=logging.WARNING, kind=kind, queue=queue, id=job)
+
+    def ungated(self, job: Job[Any]) -> None:
+        """Report a job that came past the gates of its kind: it waits at them from now on."""
+        if self._due("job.ungated", job.kind):
+            emit("job.ungated", level=logging.WARNING, kind=job.kind, queue=job.queue, id=job.id, hint=UNGATED)
 
     def look_at(self, job: Job[Any]) -> None:
         """Tell if a job has the default of attempts where its worker states another number."""

@@ -5,9 +5,8 @@ claims, decodes and fills the inbox. Between rounds it sleeps on a pipe, into wh
 came), the executors (the inbox runs low, or ran dry while there was more to claim), the completer (a batch was written while
 the producer waited for room) and the thread that stops the process. docs/adr/0014 lists every sleep and the thread that ends it.
 
-How much to claim: enough for the executors that rest, and as much again as they will start within FASTQ_PREFETCH seconds
-at the pace of the last rounds. So slow jobs are not hoarded by one process while another idles, and fast ones come by
-the thousand. Two bounds: the board's ring must be able to hold every id, and the args must stay within their budget (budget.py).
+How much to claim is a question to demand.py. What is seldom to be done, such as the looks of waiting.py and forgotten.py, has the
+time when it is due as an attribute: a round in which none of it is due makes no call for it.
 
 A claim without an answer may have committed: then rows carry our claim that no process knows of. On the next connection they are
 handed back first (unanswered.py).
@@ -21,31 +20,35 @@ import os
 import select
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastq.backoff import Backoff
+from fastq.board.cursor_words import PRIORITIES
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.postgres import db, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.service import Threaded
+from fastq.work.claim.demand import Demand
 from fastq.work.claim.forgotten import Forgotten
-from fastq.work.claim.receiver import Receiver, Taken
-from fastq.work.claim.source import Source
+from fastq.work.claim.paused import Paused
+from fastq.work.claim.receiver import Receiver
+from fastq.work.claim.resting import Resting
 from fastq.work.claim.unanswered import Unanswered
 from fastq.work.claim.under_way import UnderWay
-from fastq.work.cursor.looks import Claim
-from fastq.work.cursor.sending import send, send_part
+from fastq.work.claim.waiting import Waiting
+from fastq.work.cursor.cursor import Cursor
 from fastq.work.shared.budget import Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from fastq.board.board import Board
     from fastq.config import Config
+    from fastq.jobs.job import Job
     from fastq.jobs.worker import Worker
     from fastq.postgres.db import Connection
-    from fastq.work.codec.claimed import Claimed
     from fastq.work.shared.away import Away
     from fastq.work.shared.feed import Feed
     from fastq.work.shared.held import Held
@@ -64,6 +67,7 @@ class Written(Protocol):
     """The part of the completer that a producer needs."""
 
     completed: int  # jobs so far
+    sessions: int  # opened so far
     budget: Budget | None  # the producer's, from which the completer takes the args of jobs that are written
     call_when_written: Callable[[], None] | None
 
@@ -90,6 +94,25 @@ class Surroundings(Protocol):
     away: Away
 
 
+class Source:
+    """All that a producer keeps for one queue."""
+
+    def __init__(
+        self, feed: Feed, name: Callable[[int], int], board: Board, kinds: Iterable[str], budget: Budget, config: Config
+    ) -> None:
+        self.feed = feed
+        self.name = name  # a claim that is about to be sent, given a seq below all that it can take
+        self.cursor = Cursor(board, feed.number, feed.name, config.poll_interval)
+        self.demand = Demand(feed, self.cursor, budget, config)
+        self.waiting = Waiting(self.cursor.words, feed.name, kinds, config)
+        self.resting = Resting(self.cursor.words, feed.name, kinds)
+        self.reached = [0] * PRIORITIES  # the highest seq by priority that a claim has brought
+
+    def waits(self) -> bool:
+        """Tell whether jobs may wait for a worker that is here: `Waiting.due` knows."""
+        return time.monotonic_ns() >= self.waiting.look_at or self.waiting.heard != self.cursor.words.waiting_hints
+
+
 class Producer(Threaded):
     """The producer's thread."""
 
@@ -103,15 +126,21 @@ class Producer(Threaded):
         os.set_blocking(self._wake_read, False)
         self._poller = select.poll()
         self._poller.register(self._wake_read, select.POLLIN)
-        self._sources = [Source(feed, around.board, workers, self._config) for feed in around.feeds]
+        self._completer = around.completer
+        self._budget = around.completer.budget = Budget(around.config.prefetch_bytes, around.board.ring)
         self.session = Kept(connect)
         self._under_way = UnderWay(around.desk, around.seat.number)
+        self._sources = [self._source(feed, workers) for feed in around.feeds]
         self._unanswered = Unanswered(self._under_way, around.config, [feed.name for feed in around.feeds])
         self._away = around.away
-        self._forgotten = Forgotten(around)
-        self._budget = around.completer.budget = Budget(around.config.prefetch_bytes, around.board.ring)
-        self._receiver = Receiver(around, workers, self._under_way, self._budget)
+        self._forgotten = Forgotten(around, [source.reached for source in self._sources])
+        self._paused = Paused(self._sources[0].cursor.words, self._config)
+        self._receiver = Receiver(around, workers, self._under_way)
         self._pauses = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
+        self._failed = False  # the last round has
+
+    def _source(self, feed: Feed, kinds: Iterable[str]) -> Source:
+        return Source(feed, partial(self._under_way.send, feed.number), self._around.board, kinds, self._budget, self._config)
 
     def stop(self) -> float:
         """End after this round; the other parts wait for that, since the jobs that it claims are handed back."""
@@ -132,75 +161,78 @@ class Producer(Threaded):
 
     def _run(self) -> None:
         while not self.stopping:
-            timeout = self._round()
-            if timeout > 0:
-                self._sleep(timeout)
+            seconds = self._round()
+            if seconds > 0 and self._poller.poll(seconds * 1000):  # somebody calls
+                self._hear()
         self.session.drop()
 
-    def _sleep(self, seconds: float) -> None:
-        """Sleep until somebody calls, at most so long."""
-        if self._poller.poll(seconds * 1000):
-            with suppress(BlockingIOError):
-                os.read(self._wake_read, 65_536)
+    def _hear(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._wake_read, 65_536)
 
     def _round(self) -> float:
         """Look at each queue once; return the seconds to sleep."""
-        absences = self._away.times
+        absences, unanswered, forgotten = self._away.times, self._unanswered, self._forgotten
         try:
-            connection = self._connected()
-            self._unanswered.look_again(connection)
-            found = self._forgotten.look(connection, self._receiver.claimed, self._under_way.last, self._ring_room())
-            if found:
-                self._receiver.hold(*found)
-            again = False
-            for source in self._sources:
-                again |= self._feed(source)
+            connection = self.session.connection or self._connected()
+            now = time.monotonic()
+            if now >= unanswered.look_at:
+                unanswered.look_again(connection)
+            if now >= forgotten.look_at or forgotten.sessions != self._completer.sessions:
+                self._end_forgotten(connection)
+            if self._paused.due(now):
+                self._learn_paused(connection)
+            rest = min([self._feed(source, connection) for source in self._sources])
         except (db.Error, DatabaseUnavailable) as error:
             return self._lost(error)
         finally:
-            self._away.check(absences)
-        self._pauses.reset()
-        if again:
-            return 0.0
-        return self._forgotten.wait(self._unanswered.wait(min(map(self._rest, self._sources))))
+            if self._away.times != absences:
+                self._away.let_go()
+        if self._failed:
+            self._failed = False
+            self._pauses.reset()
+        return rest and max(0.0, min(rest, min(unanswered.look_at, forgotten.look_at, self._paused.look_at) - time.monotonic()))
 
     def _connected(self) -> Connection:
-        """Return the connection. On a new one the claims without an answer are handed back before anything is claimed."""
-        if self.session.connection is None:
-            self._under_way.connecting()
-            connection = self.session.open()
-            self._unanswered.settle(connection)
-            self._forgotten.soon()
-            if connection.prepares:
-                self._sources[0].cursor.claims.prepare(connection)
-        return self.session.open()
+        """Open a connection. The claims without an answer are handed back before anything is claimed on it."""
+        self._under_way.connecting()
+        connection = self.session.open()
+        self._unanswered.settle(connection)
+        self._forgotten.soon()
+        self._paused.soon()
+        if connection.prepares:
+            self._sources[0].cursor.claims.prepare(connection)
+        return connection
 
-    def _rest(self, source: Source) -> float:
-        """Return the seconds that a queue can be left alone while nobody calls."""
-        if not source.feed.free() or self._is_full():
-            return self._config.poll_interval  # the executors call, or the completer does
-        return max(source.wait(), 0.001)
+    def _learn_paused(self, connection: Connection) -> None:
+        """Have the parts know which kinds are paused."""
+        if self._paused.look(connection):
+            self._receiver.pause(self._paused.kinds)
+            for source in self._sources:
+                source.waiting.pause(self._paused.kinds)
+                source.resting.pause(self._paused.kinds)
 
-    def _feed(self, source: Source) -> bool:
-        """Claim for one queue if there is room and reason; tell whether it may be worth to look again at once."""
-        prefetch = source.demand.prefetch()
-        wanted = self._wanted(source, prefetch)
-        if not wanted:
-            source.feed.hunger()  # tell us when you run dry ...
-            if self._is_full():
-                self._around.completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
-            return self._wanted(source, prefetch) > 0  # ... unless that has just happened
-        if not source.due():
-            return False
+    def _end_forgotten(self, connection: Connection) -> None:
+        """Have jobs end that the table says we run and that we do not hold."""
+        found = self._forgotten.look(connection, self._receiver.claimed, self._under_way.last, self._ring_room())
+        if found:
+            self._receiver.hold(*found)
+
+    def _feed(self, source: Source, connection: Connection) -> float:
+        """Claim for one queue if there is room and reason; return the seconds that it can be left alone while nobody calls."""
         try:
-            return self._claim(source, wanted, prefetch // 2)
+            again = self._claim(source, connection, waits=source.waits())
         except db.Error as error:
             self._claim_failed(source, error)
-            return True
-
-    def _wanted(self, source: Source, prefetch: int) -> int:
-        """Return how many jobs to claim now, 0 for none."""
-        return 0 if self._is_full() else source.demand.wanted(prefetch, self._ring_room())
+            again = True
+        if not again and not source.demand.jobs:
+            source.feed.hunger()  # tell us when you run dry ...
+            if self._is_full():
+                self._completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
+            # ... unless that has just happened.
+            return 0.0 if source.demand.wanted(self._ring_room()) else self._config.poll_interval
+        due_at = min(source.cursor.due_at(), source.waiting.look_at)
+        return 0.0 if again else max((due_at - time.monotonic_ns()) / 1e9, 0.001)
 
     def _is_full(self) -> bool:
         """Tell whether nothing can be claimed before some outcomes are written."""
@@ -208,62 +240,55 @@ class Producer(Threaded):
 
     def _ring_room(self) -> int:
         """Count the ids that can be claimed before the ring may lose one that is not written yet."""
-        return self._around.board.ring - (self._receiver.claimed - self._around.completer.completed)
+        return self._around.board.ring - (self._receiver.claimed - self._completer.completed)
 
-    def _claim(self, source: Source, wanted: int, low: int) -> bool:
-        """Claim in our turn, and hand out after it: a job that keeps the interpreter must not keep others from their turn."""
-        cursor, connection = source.cursor, self.session.open()
-        taken: list[Taken] = []
+    def _claim(self, source: Source, connection: Connection, *, waits: bool) -> bool:
+        """Claim in our turn, and hand out after it: a job that keeps the interpreter must not keep others from their turn.
+
+        Jobs may wait for a worker of their kind, too. Return whether it may be worth to look again at once.
+        """
+        cursor, demand, receiver, before = source.cursor, source.demand, self._receiver, self._receiver.claimed
+        wanted = demand.wanted(self._ring_room())
+        if not wanted or not (cursor.due() or waits):
+            return False
+        taken: list[list[Job[Any]]] = []
         part = last = None
         turn = cursor.take_turn()
         try:
-            if source.waiting.due():
-                found = source.waiting.claim(connection, lambda: self._named(source), wanted, self._budget)
-                self._forgotten.reach(source.feed.number, found.last_seqs())
-                taken.append(self._receiver.take(source, found))
-                wanted -= len(found)
-            for kind, job in source.resting.look(connection):
-                self._receiver.oddities.unknown(kind, cursor.name, job)
+            if waits or source.resting.first or source.resting.met:
+                self._look_beside(source, connection, wanted, taken)
+                wanted -= receiver.claimed - before
             if not wanted or not cursor.due():  # another process of this host has just looked
-                return bool(taken and any(taken[0]))
-            cursor.claims.bound = source.portion.bound(self._budget)
-            part = cursor.take_part(wanted) if turn and source.portion.whole else None
+                return receiver.claimed > before
+            if turn and cursor.words.backlog and demand.portion.whole:
+                part = cursor.take_part(wanted)
             if part is None:
-                last = self._look(source, connection, wanted, taken)
+                last = cursor.send_look(connection, source.name, wanted, lambda found: taken.append(receiver.take(source, found)))
         finally:
             if turn:
                 cursor.end_turn()
-            for each in taken:  # also where a later statement has failed: these are ours
-                self._receiver.hand_out(source.feed, each, low)
+            for jobs in taken:  # also where a later statement has failed: these are ours
+                source.feed.put(jobs, demand.low)
         if part is not None:
-            last = send_part(cursor, connection, self._named(source), part)
+            last = cursor.send_part(connection, source.name, part)
         if last is not None:
-            taken.append(self._receiver.take(source, last))
-            self._receiver.hand_out(source.feed, taken[-1], low)
-        return part is not None or any(map(any, taken))
+            source.feed.put(receiver.take(source, last), demand.low)
+        return part is not None or receiver.claimed > before
 
-    def _look(self, source: Source, connection: Connection, wanted: int, taken: list[Taken]) -> Claimed | None:
-        """Send the statements of a look; return the jobs of its last claim: they are decoded after the turn."""
-        cursor, look, last = source.cursor, source.cursor.look(wanted), None
-        while (step := look.next_step()) is not None:
-            if last is not None and (isinstance(step, Claim) or not step.brief):
-                taken.append(self._receiver.take(source, last))
-                cursor.claims.bound, last = source.portion.bound(self._budget), None
-            answer = send(cursor, connection, step, lambda: self._named(source))
-            look.learn(step, answer)
-            last = answer if isinstance(step, Claim) else last
-        return last
-
-    def _named(self, source: Source) -> int:
-        """Name the claim that is about to be sent."""
-        return self._under_way.send(source.feed.number, source.cursor.lowest())
+    def _look_beside(self, source: Source, connection: Connection, wanted: int, taken: list[list[Job[Any]]]) -> None:
+        """Claim jobs that wait for a worker of their kind, and put others to waiting, each if it is due."""
+        if source.waiting.due():
+            found = source.waiting.claim(connection, lambda: source.name(source.cursor.rescan.lowest()), wanted, self._budget)
+            taken.append(self._receiver.take(source, found))
+        for kind, job in source.resting.look(connection):
+            self._receiver.unknown(kind, source.feed.name, job)
 
     def _claim_failed(self, source: Source, error: db.Error) -> None:
         """Claim less next time, and at last pass by the single job that cannot be claimed; raise errors that no job causes."""
-        cursor, connection = source.cursor, self.session.open()
+        cursor, portion, connection = source.cursor, source.demand.portion, self.session.open()
         tried, cursor.claims.tried = cursor.claims.tried, None
         if tried is not None:
-            source.portion.failed(tried.limit, cursor.name, error)
+            portion.failed(tried.limit, cursor.name, error)
         if tried is None or not sqlstate.row_refused(error):
             raise error
         self._under_way.answered()
@@ -271,16 +296,17 @@ class Producer(Threaded):
         first = cursor.claims.first(connection, tried) if tried.limit == 1 else None
         if first is not None:
             job, kind, priority, seq = first
-            if source.portion.set_aside(job, kind, error):
+            if portion.set_aside(job, kind, error):
                 cursor.pass_by(tried, priority, seq)
 
     def _lost(self, error: BaseException) -> float:
-        pause = self._pauses.next()
+        self._failed, pause = True, self._pauses.next()
         emit("producer.waits", level=logging.WARNING, error=db.first_line(error), pause=pause)
         if self.session.drop():  # else it is an attempt at a new one that has failed, and all has been said
             for source in self._sources:
                 source.cursor.distrust()
         until = time.monotonic() + pause
         while not self.stopping and (left := until - time.monotonic()) > 0:
-            self._sleep(left)  # a call gets a look at all queues after the pause; only the end of the process cuts it short
+            if self._poller.poll(left * 1000):
+                self._hear()  # a call gets a look at all queues after the pause; only the end of the process cuts it short
         return 0.0

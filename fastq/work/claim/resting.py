@@ -1,15 +1,16 @@
-"""Put available jobs to waiting if no living process knows their kind, before they are claimed: one write each instead of two.
+"""Put available jobs to waiting if no process is to work their kind, before they are claimed: one write each instead of two.
 
-Run by the producer's thread, in the queue's turn: before the first claim that can bring a job to this process, and later when a
-claim has brought jobs of kinds without a worker here and there is backlog behind them, for there may be thousands. The jobs of
-such a claim are put to waiting by the completer. A job that is put to waiting leaves the index that claims go by, so it does not
-hold the low-water mark, as a job that claims pass over would.
+Run by the producer's thread, in the queue's turn or after it has waited for the turn in vain: before the first claim that can
+bring a job to this process, and later when a claim has brought jobs of kinds without a worker here and there is backlog behind
+them, for there may be thousands. The jobs of such a claim are put to waiting by the completer. A job that is put to waiting
+leaves the index that claims go by, so it does not hold the low-water mark, as a job that claims pass over would. The main thread
+makes a `Resting` before the threads start.
 
 Jobs of kinds that another living process of the queue knows are left where they are: it is as likely to claim them itself. So a
 look that puts nothing to waiting is followed by a rest, and where services share a queue this costs nothing that counts.
 
-It deliberately decides nothing about what a claim takes. A job that begins to wait while a process starts that knows it is found
-by that process: it looks after it has begun to listen, and this sends a hint (waiting.py).
+It deliberately decides nothing about the jobs that a claim takes. A job that begins to wait while a process starts that knows it
+is found by that process: it looks after it has begun to listen, and this sends a hint (waiting.py).
 """
 
 from __future__ import annotations
@@ -38,18 +39,24 @@ class Resting:
     """The looks of one process into one queue; the words are the host's."""
 
     def __init__(self, words: CursorWords, queue: str, kinds: Iterable[str]) -> None:
-        self.met = False  # a claim has brought jobs of unknown kinds since the last look; the producer's to set
-        self._first = True  # no look of this process has seen a job yet
+        self.met = False  # a claim has brought jobs of unknown kinds since the last look; the receiver sets it
+        self.first = True  # no look of this process has seen a job yet; read by the producer
         self._words = words
         self._queue = queue
-        self._kinds = sorted(kinds)
+        self._known = frozenset(kinds)
+        self._kinds = sorted(self._known)  # without the paused ones
         self._rests_until = 0.0  # monotonic
         self._seldom = Seldom()
+
+    def pause(self, paused: frozenset[str]) -> None:
+        """Put jobs of these kinds to waiting from now on, too, before the next claim."""
+        self._kinds = sorted(self._known - paused)
+        self.first, self._rests_until = True, 0.0
 
     def look(self, connection: Connection) -> list[tuple[str, int]]:
         """Put jobs ahead of the cursor to waiting if nobody knows their kind; return these kinds, and a job of each."""
         words, now = self._words, time.monotonic()
-        called = self._first or (self.met and words.backlog)
+        called = self.first or (self.met and words.backlog)
         if not called or now < self._rests_until:
             return []
         self.met = False
@@ -63,6 +70,6 @@ class Resting:
             if self._seldom.lets(text := db.first_line(error)):
                 emit("rest.refused", level=logging.WARNING, queue=self._queue, again=REST, error=text)
         if looked:
-            self._first = False
+            self.first = False
             self._rests_until = 0.0 if kinds else now + REST
         return list(zip(kinds, ids, strict=True))

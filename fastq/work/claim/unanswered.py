@@ -12,6 +12,7 @@ commits after that carries the number of a process that is gone, and rescue look
 from __future__ import annotations
 
 import logging
+import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -55,6 +56,7 @@ class Unanswered:
         self._config = config
         self._queues = queues
         self._open: list[Claim] = []  # through a pooler alone
+        self.look_at = math.inf  # monotonic: when the first of them is looked for again; read by the producer
 
     def settle(self, connection: Connection) -> None:
         """Hand back the jobs of the claim under way, once it can commit no more."""
@@ -76,14 +78,12 @@ class Unanswered:
             self._open.remove(claim)
             if not found and claim.pauses.coming < LAST_LOOK:  # the pauses so far add up to the coming one
                 self._look_later(claim)
-
-    def wait(self, longest: float) -> float:
-        """Return the seconds until a look is due, `longest` at most."""
-        return min([longest, *(max(0.0, claim.look_at - time.monotonic()) for claim in self._open)])
+        self.look_at = min((claim.look_at for claim in self._open), default=math.inf)
 
     def _look_later(self, claim: Claim) -> None:
         claim.look_at = time.monotonic() + claim.pauses.next()
         self._open.append(claim)
+        self.look_at = min(self.look_at, claim.look_at)
 
     def _end(self, connection: Connection, pid: int) -> None:
         seconds = min(SESSION_END_TIMEOUT, self._config.statement_timeout / 2)

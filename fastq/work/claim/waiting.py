@@ -1,7 +1,8 @@
 """Claim the jobs that wait for a worker of their kind: straight from `waiting`, past all processes that have none.
 
-Run by the producer's thread, in the queue's turn, before it claims available jobs: the waiting ones were at the front of the
-queue when a process without a worker for them claimed them. That process put them to `waiting`, and sent a hint.
+Run by the producer's thread, in the queue's turn or after it has waited for the turn in vain, before it claims available jobs:
+the waiting ones were at the front of the queue when a process without a worker for them claimed them. That process put them to
+`waiting`, and sent a hint. The main thread makes a `Waiting` before the threads start.
 
 Why they are not made available again: nothing is decided in a claim, so the process that does not know their kind would claim
 them again and again. As it is, such a job costs two updates more than others, however many processes share its queue, and however
@@ -12,6 +13,10 @@ it has room again after a look that found more than it had room for, and now and
 and the first process that knows it finds them. The hints are counted on the board, which the processes of a host share, so that
 one look answers a hint. A look that brings little is followed by a rest in proportion to it: while an old snapshot lives, the
 index keeps the entries of jobs that wait no more, and each look walks over them.
+
+Two processes that look at once take no job twice, since the claim looks at each row again and passes over locked ones. The hints
+that they note as answered came before their own looks: if the older look ends last, one more look follows. If the claim of one
+fails after the other has passed over its locked rows, these jobs wait for the next look, INTERVAL at most.
 
 It deliberately neither makes a job wait, nor reports kinds that nobody knows (chores/unworked.py).
 """
@@ -24,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from fastq.events import emit
 from fastq.postgres import db, sqlstate
-from fastq.work.claim.portion import Portion
+from fastq.work.claim.demand import Portion
 from fastq.work.codec.claimed import Claimed
 from fastq.work.codec.codec import encode_ids
 
@@ -54,27 +59,31 @@ class Waiting:
     """The waiting jobs of one queue, as one process sees them; the words are the host's."""
 
     def __init__(self, words: CursorWords, queue: str, kinds: Iterable[str], config: Config) -> None:
+        self.look_at = 0  # monotonic ns before which `due` is false, as far as the hints go that were `heard`
+        self.heard = 0  # hints when `due` was asked last
         self._words = words
         self._queue = queue
-        self._kinds = sorted(kinds)
+        self._known = frozenset(kinds)
+        self._kinds = sorted(self._known)  # without the paused ones
+        self._resumed = False  # there are kinds among them for which no look has been made
         self._portion = Portion(config)  # of our own: rows that cannot be claimed are set aside as among the available ones
         self._interval = int((config.poll_interval if config.poll_only else INTERVAL) * 1e9)
         self._rests_until = 0  # monotonic ns
         self._told: dict[str, float] = {}  # monotonic time by kind
 
+    def pause(self, paused: frozenset[str]) -> None:
+        """Claim no jobs of these kinds from now on, and look soon for those of kinds that were paused."""
+        before, self._kinds = self._kinds, sorted(self._known - paused)
+        self._resumed |= bool(set(self._kinds).difference(before))
+        self.look_at = 0
+
     def due(self) -> bool:
-        """Tell whether a look can find something."""
-        return not self._ns()
-
-    def wait(self) -> float:
-        """Return the seconds until the next look is due."""
-        return self._ns() / 1e9
-
-    def _ns(self) -> int:
-        words, now = self._words, time.monotonic_ns()
-        hinted = words.waiting_hints != words.waiting_seen
-        look_at = 0 if hinted else words.waiting_looked_at + self._interval
-        return int(max(0, look_at - now, self._rests_until - now))
+        """Tell whether a look can find something, and note in `look_at` when to ask again."""
+        words = self._words
+        self.heard = words.waiting_hints
+        at = 0 if self._resumed or self.heard != words.waiting_seen else words.waiting_looked_at + self._interval
+        self.look_at = max(at, self._rests_until)
+        return time.monotonic_ns() >= self.look_at
 
     def claim(self, connection: Connection, next_claim: Callable[[], int], wanted: int, budget: Budget) -> Claimed:
         """Claim up to so many jobs of our kinds. A job that was found but not claimed is another process's, or is set aside."""
@@ -89,9 +98,11 @@ class Waiting:
         if rows:
             claimed, refused = self._claim(connection, next_claim(), rows)
         ended = time.monotonic_ns()
+        self._resumed &= more or refused
         if not (more or refused):
             words.waiting_seen = hints  # as of the start: a hint that came during the look calls for another
         self._rests_until = 0 if more else ended + int(REST * (ended - began))
+        self.look_at = 0  # ask
         return claimed
 
     def _claim(self, connection: Connection, number: int, rows: Sequence[tuple[int, str, bool]]) -> tuple[Claimed, bool]:

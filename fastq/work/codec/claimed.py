@@ -15,11 +15,13 @@ import struct
 import sys
 from array import array
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import msgspec
 
-from fastq.args.meta import EMPTY
+from fastq.args.gates import GATES
+from fastq.args.meta import EMPTY, WORKFLOW
+from fastq.jobs.job import KEPT, TIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,12 +43,22 @@ class Beside(TypedDict):
     meta: dict[str, Any]
 
 
+class Tie(NamedTuple):
+    """The parts of fastq that hear of the end of a job."""
+
+    gated: bool  # the gatekeeper: the job went through gates
+    member: bool  # the leader's chore of workflows: the job is a step of one
+
+
+PLAIN = Tie(gated=False, member=False)
+"""Nobody hears of the end of a job but the job's own row."""
+
+
 class Claimed:
     """The columns of a claim. `claim` is the value of its rows in the column of that name."""
 
     __slots__ = (
         "_created",
-        "_kinds",
         "args",
         "attempts",
         "beside",
@@ -54,6 +66,8 @@ class Claimed:
         "counted",
         "full",
         "ids",
+        "kinds",
+        "last_seqs",
         "left",
         "max_attempts",
         "priorities",
@@ -61,10 +75,9 @@ class Claimed:
         "seqs",
     )
 
-    def __init__(self, queue: str, claim: int, row: Sequence[bytes | None]) -> None:
+    def __init__(self, queue: str, claim: int, row: Sequence[bytes | None], limit: int = sys.maxsize) -> None:
         self.queue = queue
         self.claim = claim
-        self.full = False  # written by the cursor: it was bounded, and there may be more
         ids, seqs, counts, created, kinds, args, beside, *large = row or [None] * 8
         self.ids = integers(ids)
         self.seqs = integers(seqs)
@@ -73,7 +86,7 @@ class Claimed:
             shorts.byteswap()
         self.attempts, self.max_attempts, self.priorities = shorts[1::4], shorts[2::4], shorts[3::4]
         self._created = created or b""  # few jobs are asked for it: it stays as it came
-        self._kinds = kinds or b""
+        self.kinds = kinds or b""
         self.args = args or b""
         self.beside: dict[str, list[str] | Beside] = msgspec.json.decode(beside) if beside else {}
         counted, *where = map(int, (large[0] or b"0").split()) if large else (None,)
@@ -81,13 +94,15 @@ class Claimed:
         self.left = (where[0], where[1]) if where else None  # priority and seq of the first job that was left for its args
         if len(self.ids) > 1 and not self._ordered():
             self._sort()
+        self.full = len(self.ids) >= limit or (bool(self.ids) and self.left is not None)  # it was bounded, there may be more
+        self.last_seqs = self._last_seqs()  # the highest seq by priority, or that before the first job that was left
 
     def __len__(self) -> int:
         """Count the jobs."""
         return len(self.ids)
 
-    def last_seqs(self) -> dict[int, int]:
-        """Return the highest seq by priority, or that before the first job that was left: from there on claims look again."""
+    def _last_seqs(self) -> dict[int, int]:
+        """Return the seqs by priority from which on claims look again."""
         if not self.ids:
             return {}
         if self.left is not None:
@@ -104,26 +119,33 @@ class Claimed:
 
     def batches(self) -> Iterator[tuple[KindBatch, Sequence[int], bytes]]:
         """Split the claim by kind; yield batch, rows and args of each; the text of one kind at a time is in memory."""
-        only = self._only_kind()
+        tied = self._tied() if self.beside else {}
+        alike = not tied or (len(tied) == len(self.ids) and len({*tied.values()}) == 1)
+        only = self._only_kind() if alike else None
         if only is not None:
-            yield KindBatch(self, only.decode()), range(len(self.ids)), self.args
+            yield KindBatch(self, only.decode(), tie=next(iter(tied.values()), PLAIN)), range(len(self.ids)), self.args
             return
         elements = self.split_args()
-        rows_by_kind: dict[bytes, list[int]] = {}
-        for row, kind in enumerate(self._kinds.split(SEPARATOR)):
-            rows_by_kind.setdefault(kind, []).append(row)
-        for kind, rows in rows_by_kind.items():
-            yield KindBatch(self, kind.decode()), rows, BETWEEN.join([elements[row] for row in rows])
+        rows_by_kind: dict[tuple[bytes, Tie], list[int]] = {}
+        for row, kind in enumerate(self.kinds.split(SEPARATOR)):
+            rows_by_kind.setdefault((kind, tied.get(self.ids[row], PLAIN)), []).append(row)
+        for (kind, tie), rows in rows_by_kind.items():
+            yield KindBatch(self, kind.decode(), tie=tie), rows, BETWEEN.join([elements[row] for row in rows])
 
-    def forget_args(self) -> None:
-        """Let go of the undecoded args: a job that runs for hours keeps its claim, but needs no neighbour's args."""
-        self.args = self._kinds = b""
+    def _tied(self) -> dict[int, Tie]:
+        """Return the ids of the jobs of which somebody hears at their end, each with its ties."""
+        metas = {int(id_): kept["meta"] for id_, kept in self.beside.items() if isinstance(kept, dict)}
+        return {
+            id_: Tie(GATES.name in meta, WORKFLOW.name in meta)
+            for id_, meta in metas.items()
+            if GATES.name in meta or WORKFLOW.name in meta
+        }
 
     def _only_kind(self) -> bytes | None:
         """Return the kind if all jobs have the same one, without splitting: one comparison of bytes."""
-        end = self._kinds.find(SEPARATOR)
-        kind = self._kinds if end < 0 else self._kinds[:end]
-        return kind if SEPARATOR.join([kind] * len(self.ids)) == self._kinds else None
+        end = self.kinds.find(SEPARATOR)
+        kind = self.kinds if end < 0 else self.kinds[:end]
+        return kind if SEPARATOR.join([kind] * len(self.ids)) == self.kinds else None
 
     def created_at(self, row: int) -> datetime:
         """Say when a job was enqueued."""
@@ -146,8 +168,8 @@ class Claimed:
 
     def _sort(self) -> None:
         order = sorted(range(len(self.ids)), key=list(zip(self.priorities, self.seqs, strict=True)).__getitem__)
-        kinds, args = self._kinds.split(SEPARATOR), self.split_args()
-        self._kinds = SEPARATOR.join([kinds[row] for row in order])
+        kinds, args = self.kinds.split(SEPARATOR), self.split_args()
+        self.kinds = SEPARATOR.join([kinds[row] for row in order])
         self.args = BETWEEN.join([args[row] for row in order])
         self._created = b"".join([self._created[8 * row : 8 * row + 8] for row in order])
         for name in ("ids", "seqs", "attempts", "max_attempts", "priorities"):
@@ -158,15 +180,17 @@ class Claimed:
 class KindBatch:
     """The rows of one kind in a claim, the `batch` of each of their jobs. Rows are numbered as in the claim."""
 
-    __slots__ = ("_claimed", "claim", "kind", "max_attempts", "priorities", "queue", "work", "worker")
+    __slots__ = ("_claimed", "claim", "ends", "gated", "kind", "max_attempts", "priorities", "queue", "work", "worker")
 
-    def __init__(self, claimed: Claimed, kind: str, worker: object = None, work: object = None) -> None:
+    def __init__(self, claimed: Claimed, kind: str, worker: object = None, work: object = None, tie: Tie = PLAIN) -> None:
         self._claimed = claimed
         self.kind = kind
         self.queue = claimed.queue
         self.claim = claimed.claim
         self.priorities = claimed.priorities
         self.max_attempts = claimed.max_attempts
+        self.ends = KEPT if tie == PLAIN else TIED  # `decode` looks whether the worker keeps them
+        self.gated = tie.gated
         self.worker = worker  # None until `decode` has found it, and for a kind without one
         self.work = work
 

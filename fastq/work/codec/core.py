@@ -3,7 +3,8 @@
 C reads flat args (csrc/fastq.h) by column, without the interpreter lock; here the columns become lists in a few calls each,
 and the lists become objects. A row that C marks, a batch that is mostly such rows, a `__post_init__` that raises: the Python
 twin reads those. Types that are not flat never come here: msgspec's whole-batch decoder is the best there is for them.
-Sizes are checked before each call, its code after it. Any thread may call; a plan never changes.
+Sizes are checked before each call, its code after it. In a worker process the producer's and the completer's thread call, by
+codec.py; a plan never changes, so any thread may.
 
 Objects are filled as msgspec does it, past `__init__`, by a loop with their attributes as its targets:
 `for o, o.user, o.text in zip(made, users, texts): pass`. Its text depends on the fields, so it is compiled once per kind, as
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from fastq.args.text import ArgsCodec
-
-SMALL = 64
-"""Jobs below which msgspec is faster: a call with its buffers costs 5 to 13 us before the first job, msgspec's 1."""
 
 FEWEST = 2
 """Fields below which msgspec is as fast, and simpler."""
@@ -145,7 +143,7 @@ def _flat_type(type_: Any) -> tuple[type, bool]:
 
 def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], list[int]]:
     """Read the args of `count` jobs of a kind; a bad one becomes its ArgsError, and its row is named."""
-    plan = plan_of(codec) if count >= SMALL and len(blob) < SIZE_LIMIT else None
+    plan = plan_of(codec) if len(blob) < SIZE_LIMIT else None
     columns = _Columns(plan, blob, count) if plan is not None else None
     if plan is None or columns is None or not columns.usable:
         return twin.read(codec, blob, count)

@@ -1,4 +1,4 @@
-"""The statements that claim: which one is sent, with which parameters, and what is made of its answer. A part of the cursor.
+"""The statements that claim: which one is sent, with which parameters. A part of the cursor.
 
     job_claim        from numbers on, in their order: it locks row by row and steps over rows that others have locked
     job_claim_part   a range of numbers that is nearly always ours alone: it finds and changes its rows in one step
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastq.board.cursor_words import PRIORITIES
 from fastq.postgres import db, sqlstate
+from fastq.work.codec import twin
 from fastq.work.codec.claimed import Claimed
 from fastq.work.codec.codec import encode_ids
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 CAREFUL = 30.0
 """Seconds in which this queue's parts are claimed with row locks after one met somebody else. Such a part takes some five times
 as long as another (docs/adr/0012), a tenth of a second: that is 0.3 % of a process's claiming time."""
+
+
+END = [2**62] * PRIORITIES
+"""Above every seq, by priority."""
 
 
 class Bound(NamedTuple):
@@ -42,6 +47,9 @@ class Bound(NamedTuple):
 
 NO_BOUND = Bound(2**62, 2**62, [])
 """The bound of claims until the producer sets one: none."""
+
+NO_IDS = twin.encode_ints([])
+"""The ids that nearly every claim passes over: none."""
 
 _NUMBER = struct.Struct(">q")
 
@@ -56,7 +64,7 @@ class Part(NamedTuple):
 
     def brought_little(self, claimed: Claimed) -> bool:
         """Tell whether a claim of it brought so few jobs that the numbers are thin here, or another host has been before us."""
-        return len(claimed) < self.limit // 4
+        return len(claimed.ids) < self.limit // 4
 
 
 class Tried(NamedTuple):
@@ -88,8 +96,9 @@ class Claims:
         """Claim row lock by row lock."""
         self.tried, bound = tried, self.bound
         packed = self._packed(claim, *tried.after, tried.limit, *tried.upto, bound.bytes, bound.counted_from)
-        _, row = connection.run_blobs("job_claim", [*packed, encode_ids(bound.aside)])
-        return self._answered(claim, row, tried.limit)
+        _, row = connection.run_blobs("job_claim", [*packed, encode_ids(bound.aside) if bound.aside else NO_IDS])
+        self.tried = None
+        return Claimed(self._name, claim, row, tried.limit)
 
     def send_part(self, connection: Connection, claim: int, part: Part) -> Claimed:
         """Claim a part, without the turn: in one step where it seems to be ours alone, else as any other claim."""
@@ -105,7 +114,8 @@ class Claims:
                 raise
             self.be_careful()
             return self.send(connection, claim, tried)
-        return self._answered(claim, row, part.limit)
+        self.tried = None
+        return Claimed(self._name, claim, row, part.limit)
 
     def first(self, connection: Connection, tried: Tried) -> tuple[Any, ...] | None:
         """Return id, kind, priority and seq of the job that a claim like the one tried would take first."""
@@ -115,11 +125,6 @@ class Claims:
     def be_careful(self) -> None:
         """Claim parts with row locks for a while: somebody else touches their rows."""
         self._careful_until = time.monotonic() + CAREFUL
-
-    def _answered(self, claim: int, row: list[bytes | None], limit: int) -> Claimed:
-        self.tried, claimed = None, Claimed(self._name, claim, row)
-        claimed.full = len(claimed) >= limit or (len(claimed) > 0 and claimed.left is not None)
-        return claimed
 
     def _packed(self, claim: int, *numbers: int) -> list[bytes]:
         """Pack the parameters of a claim: its number, the queue, other numbers."""

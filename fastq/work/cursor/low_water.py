@@ -96,16 +96,6 @@ class LowWater:
             return State.NONE
         return State.ASKED if self._words.mark_xid else State.NOTED
 
-    def behind(self) -> bool:
-        """Tell whether there is anything between the low-water marks and the frontiers."""
-        words = self._words
-        return any(front > low for front, low in zip(words.frontier, words.low, strict=True))
-
-    def due(self, now: int) -> bool:
-        """Tell whether the marks can be moved: one is to be noted, or is old enough."""
-        noted = self._words.mark_at
-        return now - noted >= LAG * 1e9 if noted else self.behind()
-
     def begin(self, now: int) -> None:
         """Note a mark where there is none, or begin to ask whether low may move to it; `next_read` says by which statement."""
         words, begun = self._words, self._begun
@@ -143,7 +133,7 @@ class LowWater:
         words = self._words
         assert all(low <= front for low, front in zip(words.low, words.frontier, strict=True)), "low has passed the frontier"
         words.mark[:] = words.frontier
-        words.mark_xid, words.mark_at = 0, now
+        words.mark_xid, words.mark_at = 0, now + int(LAG * 1e9)
 
     def ask(self, oldest: int, following: int) -> Read:
         """Note which transactions may have taken a number up to the marks, once; return how to learn whether one still writes."""
@@ -161,7 +151,7 @@ class LowWater:
 
     def put_off(self) -> None:
         """Ask again soon: somebody still writes."""
-        self._words.mark_at = self._now - int((LAG - RETRY) * 1e9)
+        self._words.mark_at = self._now + int(RETRY * 1e9)
 
     def _look(self) -> Read:
         words = self._words

@@ -1,5 +1,8 @@
 """Execute the jobs of `def work`: in threads, as many per queue as its concurrency. Here the user's code meets fastq.
 
+The main thread of a worker process makes the objects of this module, starts and stops `Threads`, and interrupts jobs. A
+`ThreadLane` is shared by the threads that put jobs in and by its executors.
+
 An executor is a thread and its slot. It takes a job from its lane's inbox, calls `work`, and puts the same job with its outcome
 into the outbox. There is no database, no lock and no clock on the way: the slot's word on the board tells the supervisor which
 job was executing should the process die, `current` tells the watchdog, and both are single stores.

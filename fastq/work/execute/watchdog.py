@@ -1,4 +1,6 @@
-"""See to it that no job outlasts its timeout and no statement its deadline. Ticked by the main thread of a worker process.
+"""See to it that no job outlasts its timeout and no statement its deadline.
+
+A `Watchdog` has no thread of its own: the main thread of a worker process makes it and makes all its calls.
 
 A tick looks at each slot's job. The first tick that sees a job notes the time, so a timeout is late by one tick at
 most and no slot ever reads a clock. Then, in this order:

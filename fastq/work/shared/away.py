@@ -6,7 +6,7 @@ time, so a long gap between two ticks shows it, on a clock that goes on while th
 are then handed back, uncharged: if another process has a job by now, that changes nothing, for its claim is another one.
 
     tick      by the main thread, first thing after each wait
-    check     by the producer, at the end of each round: jobs that it had claimed before the gap may have come after the tick
+    let_go    by the producer too, where a gap came during its round: jobs claimed before the gap may have come after the tick
 
 It costs the executors neither a clock nor anything else. So those that get the interpreter before the main thread start a job
 each, and short ones for a switch interval (5 ms) at most; their outcomes change nothing in the database either.
@@ -46,14 +46,10 @@ class Away(Service):
         gap, self._ticked_at = now - self._ticked_at, now
         if gap > self._limit:
             self.times += 1
-            self._let_go(gap)
+            self.let_go(gap)
 
-    def check(self, times: int) -> None:
-        """Let go if the process was away since `times` was read."""
-        if self.times != times:
-            self._let_go(None)
-
-    def _let_go(self, gap: float | None) -> None:
+    def let_go(self, gap: float | None = None) -> None:
+        """Let go of the jobs that have not started, after a gap of so many seconds."""
         count = self._held.let_go()
         if count:
             seconds = None if gap is None else round(gap, 1)

@@ -8,11 +8,16 @@ job of small args costs nothing here, but one comparison a claim and one a batch
 Bytes are those of the JSON text. docs/what-a-worker-holds.md says how much memory they take once decoded.
 Each claim may go beyond its bytes by the one job that reaches them; without that, nothing larger would ever be claimed.
 
+The allocator keeps the memory of large args that have ended, in pieces between what lives on: 50 MB of an idle process, in one
+run of twenty. So the completer has that memory given back to the system when nothing large is held any more.
+
 Written by two threads: the producer adds, the completer subtracts. It deliberately knows nothing of queues.
 """
 
 from __future__ import annotations
 
+import ctypes
+import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +31,16 @@ CLAIMS = 2
 times over for a moment, as they were received, as bytes, and decoded, so a claim must be a small part of the whole."""
 
 
+TRIM = 8_388_608
+"""Bytes of large args that end before memory is given back: it takes some milliseconds, and saves as much as that many pages."""
+
+SETTLED = 0.1
+"""Seconds after the last large outcome until then: a thread lets go of a job a moment after it has told its outcome, and only
+free memory can be given back. A guess."""
+
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc; other allocators give memory back by themselves
+
+
 def share(limit: int) -> int:
     """Return how many bytes of large args one claim may bring, of a limit to all."""
     return max(1, limit // 2 // CLAIMS)
@@ -37,18 +52,20 @@ class Budget:
     def __init__(self, limit: int, ring: int) -> None:
         self.counted_from = max(1, limit // 2 // ring)  # bytes of a job's args
         self._large = limit // 2
-        self._share = share(limit)
+        self.share = share(limit)  # that one claim may bring
         self._sizes: dict[tuple[int, int], int] = {}  # by claim and id; the producer puts in, the completer takes out
-        self._came = 0  # bytes; the producer's
-        self._left = 0  # bytes; the completer's
+        self.came = 0  # bytes of large args that were claimed; the producer's
+        self.left = 0  # bytes of these whose outcomes are written; the completer's. While the two are equal, none are held
+        self.trimmed = 0  # of these, when memory was given back last; the completer's
+        self._rests = (0, 0.0)  # what had left when the completer rested first, and when that was (monotonic)
 
     def room(self) -> int:
         """Return how many bytes of large args may be claimed, beside those that are held; none or less: nothing may."""
-        return self._large - (self._came - self._left)
+        return self._large - (self.came - self.left)
 
     def next(self) -> int:
         """Return how many bytes of large args the next claim may bring; one at least, which is a job."""
-        return max(1, min(self.room(), self._share))
+        return max(1, min(self.room(), self.share))
 
     def took(self, claimed: Claimed) -> None:
         """Note the large args of a claim, before any of its jobs can end."""
@@ -58,7 +75,7 @@ class Budget:
             size = len(args)
             if size >= self.counted_from:
                 self._sizes[claimed.claim, id_] = size
-                self._came += size
+                self.came += size
 
     def ended(self, jobs: Iterable[Job[Any]], kept: Iterable[Job[Any]]) -> None:
         """Note that the outcomes of these jobs have been written, but of those that are kept."""
@@ -67,4 +84,19 @@ class Budget:
         still = set(map(id, kept))
         for job in jobs:
             if id(job) not in still:
-                self._left += self._sizes.pop((job.batch.claim, job.id), 0)
+                self.left += self._sizes.pop((job.batch.claim, job.id), 0)
+
+    def rest(self, otherwise: float) -> float:
+        """Give memory back to the system, if much was held and has not been for a moment; return how long to rest."""
+        if self.left - self.trimmed < TRIM or self.left != self.came or _trim is None:
+            return otherwise
+        now = time.monotonic()
+        left, since = self._rests
+        if left != self.left:
+            since = now
+            self._rests = (self.left, now)
+        if now - since < SETTLED:
+            return min(otherwise, SETTLED - (now - since))
+        self.trimmed = self.left
+        _trim(0)
+        return otherwise

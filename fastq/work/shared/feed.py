@@ -1,8 +1,8 @@
-"""One queue as its worker process sees it: the lanes, and how many jobs wait and run in them.
+"""One queue as its worker process sees it: the lanes, and the inlet through which jobs come to them.
 
 Made by the process and used by the thread of the producer alone, but for `drain` and `concurrency`, which the main thread uses.
-It counts jobs in the lanes and on the board, so executors do nothing for it. It deliberately talks to no database and
-wakes nobody but executors.
+How many jobs wait and run is read off the inlet, so executors do nothing for it. It deliberately talks to no database and wakes
+nobody but executors.
 """
 
 from __future__ import annotations
@@ -26,36 +26,23 @@ class Feed:
         self.lanes = lanes  # one per mode
         self.concurrency = lanes[0].concurrency
         self.dispatcher = Dispatcher(self.concurrency, lanes) if len(lanes) > 1 else None
-        self._inlet = self.dispatcher or lanes[0]
+        self.inlet = self.dispatcher or lanes[0]  # where jobs go in, wait and are counted
         self.claimed = 0
         self.handed = 0  # jobs that were handed out last, 0 once they are known to have run out
         self.handed_at = time.monotonic()
 
-    def waiting(self) -> int:
-        """Count the jobs that have not started: before the lanes, or in the only inbox."""
-        return self._inlet.waiting()
-
-    def busy(self) -> int:
-        """Count the jobs that run: by the places that are taken where there are several lanes, else as the mode counts."""
-        return self._inlet.busy()
-
-    def free(self) -> int:
-        """Count the jobs that can start at once: the queue's concurrency less the jobs that run, in all lanes together."""
-        return max(0, self.concurrency - self.busy())
-
     def hunger(self) -> None:
         """Have us called when nothing waits any more."""
-        self._inlet.hungry = True
+        self.inlet.hungry = True
 
     def put(self, jobs: list[Job[Any]], low: int) -> None:
-        """Hand jobs out: to the dispatcher before several lanes, or to the only lane."""
-        self.handed, self.handed_at = len(jobs), time.monotonic()
-        self._inlet.put(jobs, low)
+        """Hand jobs out, if there are any: to the dispatcher before several lanes, or to the only lane."""
+        if jobs:
+            self.handed, self.handed_at = len(jobs), time.monotonic()
+            self.inlet.put(jobs, low)
 
     def by_lane(self, jobs: list[Job[Any]]) -> list[tuple[Lane, list[Job[Any]]]]:
         """Say which jobs are for which lane, by the modes of their workers; lanes without any are left out."""
-        if len(self.lanes) == 1:
-            return [(self.lanes[0], jobs)]
         shares = [(lane, [job for job in jobs if job.batch.worker.mode == lane.mode]) for lane in self.lanes]
         return [(lane, share) for lane, share in shares if share]
 

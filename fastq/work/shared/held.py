@@ -69,7 +69,7 @@ class Held:
         found: list[Any] = []  # each copy is one call, during which no other thread runs
         for feed in self._feeds:
             if feed.dispatcher is not None:
-                found += feed.dispatcher.line.copy()
+                found += feed.dispatcher.inbox.copy()
             for lane in feed.lanes:
                 found += lane.inbox.copy()
         found += [slot.held() for slot in self._slots]

@@ -1,8 +1,8 @@
 """The way forward inside a process: inboxes of jobs on their way to be executed, an outbox of jobs on their way to the completer.
 
-Shared by the producer's thread (puts jobs in), the threads that execute (take jobs out, put them into the outbox) and the
-completer's thread (takes jobs out of the outbox). `deque.append`, `popleft`, `pop` and `extend` are atomic in CPython, so
-there is no lock per job.
+Shared by the producer's thread (puts jobs in), the threads that execute (take jobs out, put them into the outbox), the
+completer's thread (takes jobs out of the outbox) and the main thread (takes out jobs that have not started, and puts STOP in).
+`deque.append`, `popleft`, `pop` and `extend` are atomic in CPython, so there is no lock per job.
 
 A queue has a lane for each mode (work/execute/mode.py) that the app's workers are of. Where it has one, jobs go straight into
 that lane's inbox. Where it has several, they share the queue's concurrency: the jobs wait in a `Dispatcher` before the lanes, in
@@ -65,10 +65,6 @@ class Lane(ABC):
         self.inbox.extend(_marked(jobs, low))
         self.wake()
 
-    def waiting(self) -> int:
-        """Count the items that no slot has taken yet."""
-        return len(self.inbox)
-
     def drain(self) -> list[Job[Any]]:
         """Take out all jobs that have not started, and drop marks. The main thread's or the producer's, beside running slots."""
         jobs = []
@@ -91,7 +87,7 @@ class Dispatcher:
 
     def __init__(self, places: int, lanes: Sequence[Lane]) -> None:
         self.free = places  # changed under the lock, read by the producer
-        self.line: deque[Any] = deque()  # the same
+        self.inbox: deque[Any] = deque()  # jobs that have not entered, in their order; the same
         self.hungry = False  # written by the producer: there is more to claim; read and cleared by a thread that finds no job
         self._places = places
         self._lanes = {lane.mode: lane for lane in lanes}
@@ -103,7 +99,7 @@ class Dispatcher:
     def put(self, jobs: list[Job[Any]], low: int) -> None:
         """Add jobs in their order and let in as many as there are places; a mark goes in where `low` jobs are left."""
         with self._lock:
-            self.line.extend(_marked(jobs, low))
+            self.inbox.extend(_marked(jobs, low))
             self._fill()
 
     def leave(self, lane: Lane) -> None:
@@ -126,13 +122,9 @@ class Dispatcher:
     def drain(self) -> list[Job[Any]]:
         """Take out all jobs that have not entered."""
         with self._lock:
-            jobs = [item for item in self.line if not isinstance(item, Mark)]
-            self.line.clear()
+            jobs = [item for item in self.inbox if not isinstance(item, Mark)]
+            self.inbox.clear()
         return jobs
-
-    def waiting(self) -> int:
-        """Count the items that have not entered."""
-        return len(self.line)
 
     def busy(self) -> int:
         """Count the places that are taken."""
@@ -144,8 +136,8 @@ class Dispatcher:
 
     def _let_in(self) -> Lane | None:
         """Let the next job in and return its lane; None if no job waits."""
-        while self.line:
-            job = self.line.popleft()
+        while self.inbox:
+            job = self.inbox.popleft()
             if isinstance(job, Mark):
                 self._call_producer()
                 continue
