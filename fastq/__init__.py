@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from fastq.enqueue.client import Client
     from fastq.enqueue.client_async import AsyncClient
     from fastq.leases.lease import Lease
+    from fastq.leases.lease_async import AsyncLease
     from fastq.leases.singleton import Singleton, SingletonStopped
 
 __all__ = [
     "Args",
     "AsyncClient",
+    "AsyncLease",
     "Backfill",
     "Cancel",
     "Client",
@@ -81,6 +83,7 @@ _LATE = {
     "AsyncClient": "fastq.enqueue.client_async",
     "JobDetail": "fastq.admin.jobs",
     "Lease": "fastq.leases.lease",
+    "AsyncLease": "fastq.leases.lease_async",
     "Singleton": "fastq.leases.singleton",
     "SingletonStopped": "fastq.leases.singleton",
 }

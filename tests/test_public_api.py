@@ -14,7 +14,7 @@ from fastq import errors, testing
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
-    "Args", "AsyncClient", "Backfill", "Cancel", "Client", "Config", "Cron", "Enqueue", "Enqueued", "Every", "Fair",
+    "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Cron", "Enqueue", "Enqueued", "Every", "Fair",
     "FastqError", "Job", "JobCancelled", "JobDetail", "JobTimeout", "Kind", "Lease", "Limit", "Ordered", "Queue", "Rate",
     "RateLimited", "Registry", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker",
     "Workflow", "chain", "group", "kind",

@@ -207,15 +207,22 @@ class Lease:
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Wait for the lease; False if it was not to be had within `timeout` seconds."""
+        for pause in self.attempts(timeout):
+            time.sleep(pause)
+        return self.trusted()
+
+    def attempts(self, timeout: float | None = None) -> Iterator[float]:
+        """Try for the lease until it is ours or the time is over; yield the seconds to sleep before each further attempt."""
         watch, give_up = Watch(), math.inf if timeout is None else boottime() + timeout
         while True:
             acquired, pause = self._try(watch, min(self._config.statement_timeout, give_up - boottime()))
             if acquired:
-                return True
+                return
             if boottime() + pause >= give_up:
-                time.sleep(max(0.0, give_up - boottime()))
-                return self._try(watch, 0.0)[0]
-            time.sleep(min(pause, self._config.poll_interval))
+                yield max(0.0, give_up - boottime())
+                self._try(watch, 0.0)
+                return
+            yield min(pause, self._config.poll_interval)
 
     def renew(self) -> bool:
         """Prolong the lease; False when it is not ours any more: stop acting now. An error leaves it unknown: trust runs out."""
