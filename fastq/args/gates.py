@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fastq.args.keyed import By, check_by, check_fields, key_of
+from fastq.args.keyed import By, check_by, check_fields, key_of, names_of, types_at
 from fastq.args.meta import Key
 from fastq.errors import ArgsError, OptionError
 
@@ -72,12 +72,10 @@ class Gate:
         self.by = check_by(by, told)
         self.weight = _check_number("weight", weight, told)
 
-    def check(self, type_: Any) -> None:
+    def check(self, type_: Any, kind: str) -> None:
         """Raise OptionError if the args of the kind have not the fields that the gate names."""
-        told = f"{type(self).__name__}({self.name!r})"
-        check_fields(self.by, type_, told)
-        if isinstance(self.weight, str):
-            check_fields(self.weight, type_, told)
+        check_fields(self.by, type_, self._told(kind))
+        _check_field("weight", self.weight, type_, self._told(kind))
 
     def entry(self, args: Any, kind: str) -> list[Any]:
         """Return the entry of this gate in the meta of a job."""
@@ -95,6 +93,9 @@ class Gate:
     def more(self, args: Any, kind: str) -> list[Any]:  # noqa: ARG002 - for derived classes
         """Return the values that only this sort of gate has; none where all are as usual, so that the text stays short."""
         return []
+
+    def _told(self, kind: str) -> str:
+        return f"kind '{kind}': {type(self).__name__}({self.name!r})"
 
     def _number(self, word: str, number: int | str, args: Any, kind: str) -> int:
         """Return a number of this gate, which may stand in a field of the args."""
@@ -182,11 +183,10 @@ class Fair(Gate):
         super().__init__(name, window, by, weight)
         self.share = _check_number("share", share, told)
 
-    def check(self, type_: Any) -> None:
+    def check(self, type_: Any, kind: str) -> None:
         """Raise OptionError if the args of the kind have not the fields that the gate names."""
-        super().check(type_)
-        if isinstance(self.share, str):
-            check_fields(self.share, type_, f"Fair({self.name!r})")
+        super().check(type_, kind)
+        _check_field("share", self.share, type_, self._told(kind))
 
     def more(self, args: Any, kind: str) -> list[Any]:
         """Return the tenant's share, if it is not 1."""
@@ -207,6 +207,22 @@ def _check_number(word: str, number: Weight, told: str) -> Weight:
     elif not _counts(number):
         raise OptionError(f"{told}: {word}={number!r}: expected a whole number from 1 on, or the name of a field that holds one")
     return number
+
+
+def _check_field(word: str, number: Weight, type_: Any, told: str) -> None:
+    """Raise OptionError if a number is the name of a field that the args have not, or that is never a whole number."""
+    types = types_at(number, type_, f"{told}: {word}={number!r}") if isinstance(number, str) else None
+    if types is not None and not any(map(_may_count, types)):
+        raise OptionError(f"{told}: {word}={number!r}: expected a field that is an int, got {names_of(types)}")
+
+
+def _may_count(type_: msgspec.inspect.Type) -> bool:
+    """Tell whether a value of this type may be a whole number in JSON."""
+    if isinstance(type_, msgspec.inspect.EnumType):
+        return any(isinstance(member.value, int) for member in type_.cls)
+    if isinstance(type_, msgspec.inspect.LiteralType):
+        return any(isinstance(value, int) for value in type_.values)
+    return isinstance(type_, msgspec.inspect.IntType)
 
 
 def _counts(value: object) -> bool:

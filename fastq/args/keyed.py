@@ -1,16 +1,17 @@
-"""The part of a job's args that is its key at a gate: named fields, all args, or what a function makes of them.
+"""The part of a job's args that is its key at a gate: named fields, all args, or the value that a function makes of them.
 
 Runs in the enqueuing thread, on plain values. A key is JSON, so that 42 and "42" are two keys, and so that people can read it; a
 key that is longer than LONGEST is replaced by a digest, since an index holds it.
 
-Invariant: equal args have equal keys, in any program that enqueues. It deliberately does not say what a key is for.
+Invariant: equal args have equal keys, in any program that enqueues. It deliberately does not say to which end a key is used.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
@@ -29,7 +30,7 @@ _encode = msgspec.json.Encoder(enc_hook=as_known, order="deterministic").encode
 
 
 def check_by(by: object, told: str) -> By:
-    """Return what a key is made of, or raise OptionError with the rule."""
+    """Return the declaration of a key, or raise OptionError with the rule."""
     if by is None or callable(by):
         return by
     names = (by,) if isinstance(by, str) else tuple(by) if isinstance(by, list | tuple) else ()
@@ -39,18 +40,32 @@ def check_by(by: object, told: str) -> By:
 
 
 def check_fields(by: By, type_: Any, told: str) -> None:
-    """Raise OptionError if the args have no such field; what is unknown now (a name that is not defined yet) is let pass."""
+    """Raise OptionError if the args have no such field; a type that is unknown now (its name is not defined yet) is let pass."""
     for name in (by,) if isinstance(by, str) else by if isinstance(by, tuple) else ():
-        at = type_
-        for part in name.split("."):
-            fields = _fields(at)
-            if fields is None:
-                break
-            if part not in fields:
-                raise OptionError(
-                    f"{told}: by={name!r}: {getattr(at, '__qualname__', at)} has no field '{part}', it has {', '.join(fields)}"
-                )
-            at = fields[part]
+        types_at(name, type_, f"{told}: by={name!r}")
+
+
+def types_at(name: str, type_: Any, told: str) -> list[msgspec.inspect.Type] | None:
+    """Return the types that the value of a field may have, None if nobody can tell; OptionError if there is no such field."""
+    at = _members(type_)
+    for part in name.split("."):
+        fields: dict[str, list[msgspec.inspect.Type]] = {}
+        for member in at:
+            own = _fields(member)
+            if own is None:
+                return None
+            for field, its_type in own.items():
+                fields.setdefault(field, []).extend(_members(its_type))
+        if part not in fields:
+            raise OptionError(f"{told}: {names_of(at)} has no field '{part}', it has {', '.join(fields) or 'none'}")
+        at = fields[part]
+    return None if any(map(_is_unknown, at)) else at
+
+
+def names_of(types: list[msgspec.inspect.Type]) -> str:
+    """Name types for a message; a None beside others is left out."""
+    names = [getattr(getattr(type_, "cls", None), "__qualname__", None) or _plain_name(type_) for type_ in types]
+    return " | ".join(dict.fromkeys(name for name in names if name != "None")) or "None"
 
 
 def key_of(by: By, args: Any, kind: str) -> msgspec.Raw:
@@ -95,19 +110,38 @@ def _value(args: Any, name: str, kind: str) -> Any:
     return value
 
 
-def _fields(type_: Any) -> dict[str, Any] | None:
-    """Return the fields of a type and their types; None where nobody can tell."""
-    if hasattr(type_, "model_fields"):
-        return {name: field.annotation for name, field in type_.model_fields.items()}
+def _members(type_: Any) -> list[msgspec.inspect.Type]:
+    """Return the types that a value of this type may have: those of a union, without the marks of Annotated."""
+    if isinstance(type_, msgspec.inspect.Metadata):
+        return _members(type_.type)
+    if isinstance(type_, msgspec.inspect.UnionType):
+        return [member for part in type_.types for member in _members(part)]
+    if isinstance(type_, msgspec.inspect.Type):
+        return [type_]
+    if get_origin(type_) in (Union, UnionType):  # before msgspec sees it, which refuses some unions that pydantic takes
+        return [member for part in get_args(type_) for member in _members(part)]
     try:
-        found = msgspec.inspect.type_info(type_)
+        return _members(msgspec.inspect.type_info(type_))
     except (TypeError, NameError):
+        return [msgspec.inspect.AnyType()]
+
+
+def _fields(type_: msgspec.inspect.Type) -> dict[str, Any] | None:
+    """Return the fields of a type that is no union, with their types; None where nobody can tell."""
+    if _is_unknown(type_):
         return None
-    while isinstance(found, msgspec.inspect.Metadata):
-        found = found.type
-    fields = getattr(found, "fields", None)
-    return {field.name: _type_of(field.type) for field in fields} if fields else None
+    if isinstance(type_, msgspec.inspect.CustomType):
+        return {name: field.annotation for name, field in type_.cls.model_fields.items()}  # type: ignore[attr-defined]
+    return {field.name: field.type for field in getattr(type_, "fields", ())}  # numbers, texts and lists have none
 
 
-def _type_of(found: msgspec.inspect.Type) -> Any:
-    return getattr(found, "cls", None)
+def _is_unknown(type_: msgspec.inspect.Type) -> bool:
+    """Tell whether values of this type may have fields that nobody knows."""
+    if isinstance(type_, msgspec.inspect.CustomType):
+        return not hasattr(type_.cls, "model_fields")
+    return isinstance(type_, msgspec.inspect.AnyType | msgspec.inspect.DictType)
+
+
+def _plain_name(type_: msgspec.inspect.Type) -> str:
+    name = type(type_).__name__.removesuffix("Type")
+    return name if name == "None" else name.lower()

@@ -99,9 +99,9 @@ class Kind(Generic[A]):
     def check_fields(self) -> None:
         """Raise OptionError if a gate or a key names a field that the args have not; to be called when the class is complete."""
         for gate in gates_at(self.gates, self.queue or DEFAULT_QUEUE):
-            gate.check(self.type)
+            gate.check(self.type, self.name)
         if self.unique is not None:
-            self.unique.check(self.type)
+            self.unique.check(self.type, self.name)
 
     def gates_of(self, args: A, queue: str) -> str | None:
         """Return the gates that a job goes through in a queue, with its keys, as JSON; None if kind and queue have none."""

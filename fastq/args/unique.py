@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from fastq.args.faults import as_known, endless_number, show
-from fastq.args.keyed import ABSENT, By, check_by, check_fields, found
+from fastq.args.keyed import ABSENT, By, check_by, check_fields, found, names_of, types_at
 from fastq.args.meta import Key
 from fastq.args.options import MAX_DELAY
 from fastq.errors import ArgsError, OptionError
@@ -45,6 +45,9 @@ VERSION = b"fastq unique 1"
 
 MOST, MOST_BYTES = 1_000, 100_000
 """Elements that are collected in one job, and bytes of its args: a guess; such a job takes some seconds."""
+
+LISTS = msgspec.inspect.ListType | msgspec.inspect.VarTupleType | msgspec.inspect.SetType | msgspec.inspect.FrozenSetType
+"""The types of a field in which jobs may be collected: JSON has a list for each, of any length."""
 
 _sorted = msgspec.json.Encoder(enc_hook=as_known, order="sorted").encode
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -114,9 +117,9 @@ class Unique:
             return "start"
         return self.until or (TIME if self.within is not None else "end")
 
-    def check(self, type_: Any) -> None:
-        """Raise OptionError if the args have not the fields that this names."""
-        _checked(self, type_)
+    def check(self, type_: Any, kind: str) -> None:
+        """Raise OptionError if the args of the kind have not the fields that this names."""
+        _checked(self, type_, kind)
 
     def asked(self, args: Any, text: bytes, kind: str, queue: str) -> Asked:
         """Return the key of these args with this declaration; `text` is their JSON."""
@@ -154,9 +157,13 @@ class Asked(NamedTuple):
 
 
 @functools.cache  # as many as there are declarations of `unique`
-def _checked(unique: Unique, type_: Any) -> None:
-    check_fields(None if unique.by == () else unique.by, type_, "unique")
-    check_fields(unique.into, type_, "unique, into")
+def _checked(unique: Unique, type_: Any, kind: str) -> None:
+    told = f"kind '{kind}': unique"
+    check_fields(None if unique.by == () else unique.by, type_, told)
+    if unique.into is not None:
+        types = types_at(unique.into, type_, f"{told}: into={unique.into!r}")
+        if types is not None and not any(isinstance(one, LISTS) for one in types):
+            raise OptionError(f"{told}: into={unique.into!r}: expected a field that is a list, got {names_of(types)}")
 
 
 def _canonical(value: Any, kind: str, field: str) -> bytes:

@@ -145,7 +145,7 @@ def settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
     try:
         kind.check_fields()
     except FastqError as error:
-        raise RegistryError(f"kind '{kind.name}': {error}") from error
+        raise RegistryError(str(error)) from error
 
 
 def place(of: Any) -> str:

@@ -525,8 +525,8 @@ def test_a_line_that_nobody_can_read_waits_alone_and_is_told_of_once(client, sit
         (lambda: Fair("tenants", by=None), r"Fair\('tenants'\): expected by=, the field that says whose turn it is"),
         (lambda: Fair("tenants", by="tenant", window=0), "window=0: expected a whole number from 1 on"),
         (lambda: Fair("tenants", by="tenant", share=0.5), "share=0.5: expected a whole number from 1 on, or the name of a field"),
-        (lambda: Fair("tenants", by="tenant", share="plan").check(Mail), "Mail has no field 'tenant'"),
-        (lambda: Fair("tenants", by="account", share="plan").check(Mail), "Mail has no field 'plan'"),
+        (lambda: Fair("tenants", by="tenant", share="plan").check(Mail, "mail"), "Mail has no field 'tenant'"),
+        (lambda: Fair("tenants", by="account", share="plan").check(Mail, "mail"), "Mail has no field 'plan'"),
     ],
 )
 def test_a_fair_gate_that_cannot_be_is_refused_with_the_rule(make, rule):
