@@ -22,6 +22,7 @@ from fastq.admin.jobs import named
 from fastq.args.faults import show
 from fastq.args.gates import NAME
 from fastq.args.keyed import key_of
+from fastq.args.meta import quoted
 from fastq.args.options import MAX_DELAY, check_kind_name, check_queue
 from fastq.errors import OptionError
 from fastq.postgres import hints
@@ -80,7 +81,7 @@ def pause(connection: Connection, target: Target, until: Any = None, reason: str
 
 def resume(connection: Connection, target: Target) -> bool:
     """Resume something; False if it was not paused. A queue stays paused while everything is, and a key while its gate is."""
-    parameters = parameters_of(target)
+    parameters = end_parameters(target)
     return bool(hints.sending(connection, lambda channel: connection.run("pause_end", *parameters, channel)))
 
 
@@ -98,7 +99,13 @@ def begin_parameters(target: Target, until: object, reason: object) -> tuple[obj
     """Return the parameters of pause_begin.sql but for the channel; OptionError for one that is wrong."""
     if not isinstance(reason, str) or len(reason) > LONGEST_REASON or not (reason.isprintable() or not reason):
         raise OptionError(f"reason {show(reason)}: expected a text of one line, {LONGEST_REASON} characters at most")
-    return (*parameters_of(target), reason or None, *_end(until))
+    return (*end_parameters(target), quoted(reason) if reason else None, *_end(until))
+
+
+def end_parameters(target: Target) -> tuple[str, str, str]:
+    """Return the parameters of pause_end.sql but for the channel: the key as a string of JSON in ASCII."""
+    sort, name, key = parameters_of(target)
+    return sort, name, quoted(key)
 
 
 def parameters_of(target: Target) -> tuple[str, str, str]:

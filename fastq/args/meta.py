@@ -98,6 +98,11 @@ def encoded(given: Mapping[str, Any]) -> str | None:
     return in_ascii(text)
 
 
+def quoted(text: str) -> str:
+    """Return a text as a string of JSON in ASCII, which a statement takes apart again by `#>> '{}'`."""
+    return json.dumps(text)
+
+
 def in_ascii(text: str) -> str:
     """Return the JSON with escapes for characters that are not in ASCII: they read the same in each encoding of a connection."""
     return text if text.isascii() else json.dumps(json.loads(text))

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from fastq.adapters import drivers_async
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
-from fastq.admin.pauses import PauseRow, Target, begin_parameters, parameters_of, rows_of
+from fastq.admin.pauses import PauseRow, Target, begin_parameters, end_parameters, rows_of
 from fastq.admin.why import ADMITTED, BEFORE, why_of
 from fastq.args.kinds import Args, Kind
+from fastq.args.meta import quoted
 from fastq.args.rate import Rate
 from fastq.config import Config
 from fastq.enqueue import calls, copies
@@ -173,7 +174,7 @@ class AsyncClient(AsyncWorkflows):
         `key` is a value of the field that the rate's `by` names (a list of values where it names several); without `by` there is
         none. It waits for nothing and refuses nothing.
         """
-        await self._hinting(self._settings.text("gate_spend"), (rate.spent(key, weight),), conn)
+        await self._hinting(self._settings.text("gate_spend"), (quoted(rate.spent(key, weight)),), conn)
 
     async def get(self, job_id: int) -> JobDetail | None:
         """Return everything about a job, living or finished; None if there is none, or no longer."""
@@ -203,7 +204,7 @@ class AsyncClient(AsyncWorkflows):
 
     async def resume(self, *, conn: AsyncConn | None = None, **target: Unpack[Target]) -> bool:
         """End such a pause; False if there was none."""
-        return bool(await self._hinting(self._settings.text("pause_end"), parameters_of(target), conn))
+        return bool(await self._hinting(self._settings.text("pause_end"), end_parameters(target), conn))
 
     async def pauses(self) -> list[PauseRow]:
         """Return all pauses, with their ends and reasons."""

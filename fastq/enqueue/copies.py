@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any
 
 from fastq.args.kinds import Kind, kind_of
+from fastq.args.meta import quoted
 from fastq.args.queues import QUEUES
 from fastq.enqueue.calls import RECORD
 from fastq.enqueue.items import Enqueue, encoded, several
@@ -62,7 +63,7 @@ class Copy:
         known = list(self._lines)
         for at in range(0, len(known), LINES):
             queues, gates, priorities = zip(*known[at : at + LINES], strict=True)
-            yield RECORD.join(queues), RECORD.join(gates), RECORD.join(map(str, priorities))
+            yield RECORD.join(queues), quoted(RECORD.join(gates)), RECORD.join(map(str, priorities))
 
     def blocks(self, max_bytes: int) -> Iterator[bytes]:
         """Yield the rows in COPY's text format, some BLOCK bytes at a time."""

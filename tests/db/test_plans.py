@@ -73,8 +73,8 @@ PARAMETERS = {
     "lease_forget": (*FENCE, "", 100, 3600.0),
     "once": (*FENCE, "item"),
     "once_forget": (*FENCE, "", "", 100, 30.0),
-    "pause_begin": ("kind", "nap", "", "why", None, 60.0, CHANNEL),
-    "pause_end": ("kind", "nap", "", CHANNEL),
+    "pause_begin": ("kind", "nap", '""', '"why"', None, 60.0, CHANNEL),
+    "pause_end": ("kind", "nap", '""', CHANNEL),
     "pause_over": (*FENCE, CHANNEL),
     "periodic_define": (
         *[["report"], ["every 30"], ["UTC"], ["once"], [0], ["0f"], ["report"], ["{}"], ["default"], [1], [25], [None]],
