@@ -176,6 +176,7 @@ def test_jobs_at_gates_count_as_waiting_in_the_list_of_queues(connection, operat
 def test_an_operators_number_lets_more_jobs_go_and_fewer_and_the_codes_holds_when_it_is_removed(
     connection, client, operator, keep, monkeypatch
 ):
+    """Solid Queue #761: after a limit was lowered while jobs ran, their ends made room that there was not."""
     monkeypatch.setattr(gatekeeper, "VALUES", 0.0)
     jobs = client.enqueue_many([MailArgs(1) for _ in range(10)])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
-from fastq import Args, AsyncClient, Client, Enqueue, Every, Registry
+from fastq import Args, AsyncClient, Client, Enqueue, Every, Kind, Registry
 from fastq.args.gates import Fair, Limit, Ordered
 from fastq.errors import LeaseLost, OptionError
 from fastq.events import subscribe
@@ -206,6 +206,7 @@ class Run:
 
 @pytest.mark.parametrize("end", ENDS)
 def test_each_way_of_leaving_tells_the_gatekeeper_once(end, site, connection, other):
+    """Solid Queue #761: an owner that was taken for dead released its place a second time, and the limit was passed for good."""
     columns = {"max_attempts": 1} if "last" in end else {}
     (job,) = admitted(connection, **columns)
     other.listen(CHANNEL)
@@ -344,6 +345,70 @@ def test_a_new_leader_counts_those_that_were_let_go_and_an_old_one_lets_nobody_g
     second.connection.close()
 
 
+def test_the_ends_of_jobs_of_one_key_wait_for_no_other_row(client, site, connection, database):
+    """Solid Queue #630: each end locked the semaphore of its key, and the job that it let go: they waited for each other."""
+    running = admitted(connection, 11)
+    keeper = Gatekeeper()
+    turn(keeper, site)
+    ends = [session(database, settings={"lock_timeout": "200"}) for _ in running[1:]]  # ms: of a wait for a lock, not of work
+    with psycopg.connect(database) as locker:
+        locker.execute("select from fastq.job join fastq.gate_permit on job = id where id = %s for update", running[:1])
+        for end, job in zip(ends, running[1:], strict=True):
+            end.execute("begin")
+            assert end.run_one("job_complete_tied", [job], [MINE], CHANNEL)[0] == 1  # while those before have not committed
+        waiting = client.enqueue_many([Mail(42), Mail(42)])
+        turn(keeper, site)
+        assert at_gates(connection) == (waiting, running)
+        for end in reversed(ends):
+            end.execute("commit")
+            end.close()
+        turn(keeper, site)
+        assert at_gates(connection) == (waiting[1:], [running[0], waiting[0]])
+    assert events(connection) == []
+
+
+def test_a_job_keeps_its_place_however_long_it_runs(client, site, connection, database):
+    """Solid Queue #689: a job ran for longer than the duration of its semaphore, and the next one started beside it."""
+    ids = client.enqueue_many([Mail(42)] * 3)
+    keeper = Gatekeeper()
+    turn(keeper, site)
+    assert claimed_ids(connection, MINE) == ids[:2]
+    connection.execute("update fastq.job set created_at = '2000-01-01', attempted_at = '2000-01-01'")
+
+    keeper._compare_at = 0.0
+    turn(keeper, site)
+    assert at_gates(connection) == (ids[2:], ids[:2])
+    connection.execute("update fastq.lease set expires_at = '-infinity'")
+    second = site_on(database)
+    turn(Gatekeeper(), second)
+    second.connection.close()
+    assert at_gates(connection) == (ids[2:], ids[:2])
+
+
+def test_the_jobs_of_a_gate_that_no_code_declares_any_more_all_go(client, site, connection, database):
+    """Solid Queue #478: the limit was taken out of the code, and the jobs that it had blocked stayed so."""
+    former = Kind("mail", Plain, gates=[Limit("former", at_most=1)])
+    ids = client.enqueue_many([Plain() for _ in range(4)], kind=former)
+    del former
+    first = Gatekeeper()
+    turn(first, site)
+    went = claimed_ids(connection, MINE)
+    connection.run("job_complete_tied", went, [MINE], CHANNEL)
+    turn(first, site)
+    went += claimed_ids(connection, MINE)
+    assert (went, at_gates(connection)) == (ids[:2], (ids[2:], ids[1:2]))
+
+    connection.execute("update fastq.lease set expires_at = '-infinity'")
+    second, keeper = site_on(database), Gatekeeper()
+    for job in ids[1:]:
+        connection.run("job_complete_tied", [job], [MINE], CHANNEL)
+        turn(keeper, second)
+        went += claimed_ids(connection, MINE)
+    second.connection.close()
+    assert went == ids
+    assert (count(connection, "job"), at_gates(connection)) == (0, ([], []))
+
+
 def test_a_job_whose_row_is_locked_goes_when_the_lock_is_gone(client, site, connection, database):
     ids = client.enqueue_many([Mail(1)] * 3)
     other_line = client.enqueue(Mail(2))
@@ -359,6 +424,7 @@ def test_a_job_whose_row_is_locked_goes_when_the_lock_is_gone(client, site, conn
 
 
 def test_what_a_transaction_commits_late_is_read(client, site, connection, database):
+    """Solid Queue #689: a job that was committed after the end of the job before it was never let go."""
     keeper = Gatekeeper()
     with psycopg.connect(database) as slow:
         late = client.enqueue(Mail(1), conn=slow)
@@ -402,6 +468,7 @@ def test_after_a_statement_that_failed_the_memory_is_made_anew(client, site, con
 
 
 def test_a_job_that_came_past_its_gates_is_put_before_them_without_a_charge(connection, site):
+    """Solid Queue #221: beside code with a limit ran older code without it, and the dispatcher failed."""
     ids = add(connection, 3, kind="mail")
     cancelled = add(connection, kind="mail", cancel_requested=True)
     claim(connection, MINE)
