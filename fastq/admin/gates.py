@@ -108,9 +108,14 @@ def list_gates(connection: Connection) -> list[GateRow]:
             gate.waiting += jobs
             gate.more = gate.more or jobs >= most
             gate.oldest = min(gate.oldest or oldest, oldest)
-    values = dict(connection.run("gate_values"))
+    values = set_numbers(connection)
     nobody = _Found()
     return [found.get(name, nobody).row(name, values.get(name), more=more) for name in sorted(found.keys() | values)]
+
+
+def set_numbers(connection: Connection) -> dict[str, int]:
+    """Return the numbers that operators have set, by gate."""
+    return dict(connection.run("gate_values"))
 
 
 def set_gate(connection: Connection, name: str, at_most: int) -> int | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fastq import admin, app, log
 from fastq.admin.queues import COUNT
 from fastq.args.options import DEFAULT_QUEUE
-from fastq.cli.terminal import settings, shared_queues
+from fastq.cli.terminal import set_gates, settings, shared_queues
 from fastq.cli.terminal.database import Database, found, tell_app
 from fastq.cli.terminal.output import folded, note, plural, table
 from fastq.cli.version import program_version
@@ -144,7 +144,10 @@ def _facts(
 
 
 def _oddities(config: Config, registry: Registry, connection: Connection, rows: list[admin.QueueRow]) -> Iterator[str]:
-    """Say which queues have kinds or jobs and are not worked, are paused, or are shared with programs that know other kinds."""
+    """Say which queues have kinds or jobs and are not worked, are paused, or are shared with programs that know other kinds.
+
+    And which gates go by a number of an operator's.
+    """
     queues, workers = config.concurrency, sorted(registry.workers.items())
     left_out = {_queue(worker) for _, worker in workers} - queues.keys()
     for queue in sorted(left_out):
@@ -156,6 +159,7 @@ def _oddities(config: Config, registry: Registry, connection: Connection, rows: 
         elif row.name not in queues.keys() | left_out and row.unworked and not row.paused_at:
             yield f"queue '{row.name}' has jobs, and no process works it: {_adding(config, row.name)}"
     yield from shared_queues.warnings(connection, queues, registry.workers.keys())
+    yield from set_gates.warnings(connection, registry)
 
 
 def _adding(config: Config, queue: str) -> str:

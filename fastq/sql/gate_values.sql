@@ -1,5 +1,5 @@
 -- what: the values of gates that operators have set.
--- called by: admin/gates, lead/gate/gatekeeper: to list them; in each of its runs, but for those that
+-- called by: admin/gates, lead/gate/gatekeeper: to list them, and when a supervisor starts; in each of its runs, but for those that
 --            follow another closely.
 -- index: gate_pkey, from end to end: as many rows as there are gates with values of their own.
 -- locks: none.

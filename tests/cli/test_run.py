@@ -94,6 +94,45 @@ def test_run_warns_of_a_queue_that_living_processes_with_other_kinds_work_too(on
     assert program.said.count("is shared with") == 1
 
 
+GATED = """
+from dataclasses import dataclass
+
+from fastq import Args, Fair, Limit, Ordered, Queue, Registry, Worker
+
+registry = Registry()
+calls = Queue("calls", gates=[Limit("calls", at_most=3)])
+
+
+@dataclass
+class MailArgs(Args, kind="mail", gates=[Limit("mail-api", at_most=20), Ordered("stream"), Fair("turns", by="text")]):
+    text: str = ""
+
+
+@registry.register
+class MailWorker(Worker[MailArgs]):
+    def work(self, job):
+        pass
+"""
+
+
+def test_run_warns_of_gates_where_an_operators_number_holds_and_not_the_codes(on_database, database, folder):
+    (folder / "app.py").write_text(GATED)
+    for name, number in {"mail-api": 5, "stream": 7, "turns": 1000, "calls": 0, "others": 1}.items():
+        on_database("gates", "set", name, number)
+
+    with started(folder, *command("run", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=database) as program:
+        program.wait_until_it_says("lease.acquired lease=leader:default")
+        assert program.stop() == 0
+
+    told = (
+        "warning: gate '{0}': an operator has set {1}, and the code says {2}: {1} holds; "
+        "to have the code's hold: fastq gates remove {0}"
+    )
+    assert told.format("mail-api", 5, 20) in program.said
+    assert told.format("calls", 0, 3) in program.said
+    assert program.said.count("an operator has set") == 2
+
+
 def test_all_that_run_says_is_json_when_asked(database, folder):
     words = command("run", "app:registry", "--procs", 1, "--log-json")
 

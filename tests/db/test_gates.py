@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
-from fastq import Args, AsyncClient, Client, Enqueue, Every, Kind, Registry
+from fastq import Args, AsyncClient, Client, Enqueue, Every, Kind, Rate, Registry
 from fastq.args.gates import Fair, Limit, Ordered
 from fastq.errors import LeaseLost, OptionError
 from fastq.events import subscribe
@@ -584,6 +584,61 @@ def test_a_line_that_nobody_can_read_waits_alone_and_is_told_of_once(client, sit
     assert at_gates(connection) == ([odd], [job])
     (told,) = [event for event in events_told if event.name == "gate.unreadable"]
     assert told.fields == {"queue": "default", "gates": '[["toll","api","",1,1]]'}
+
+
+def declared(**options):
+    """Return a kind with a limit, as a program of some version declares it."""
+    return Kind("mail", Plain, gates=[Limit("drifting", **options)])
+
+
+def test_another_number_for_a_gate_in_a_new_line_is_told_of_once(client, site, connection, events_told):
+    keeper = Gatekeeper()
+    for at_most, by in [
+        (2, None),
+        (2, "text"),
+        (5, None),
+        (2, lambda _: "old"),
+        (5, lambda _: "new"),
+        (2, lambda _: "old again"),
+    ]:
+        client.enqueue(Plain("x"), kind=declared(at_most=at_most, by=by))
+        turn(keeper, site)
+
+    told = [event for event in events_told if event.name == "gate.differs"]
+    assert [event.fields for event in told] == [
+        {"gate": "drifting", "number": "5", "before": "2"},
+        {"gate": "drifting", "number": "2", "before": "5"},
+    ]
+
+
+def test_a_new_term_tells_of_the_numbers_that_it_finds_to_differ(client, site, connection, events_told):
+    for at_most in (2, 5):
+        client.enqueue(Plain("x"), kind=declared(at_most=at_most))
+
+    turn(Gatekeeper(), site)
+
+    (told,) = [event.fields for event in events_told if event.name == "gate.differs"]
+    assert (told["gate"], {told["number"], told["before"]}) == ("drifting", {"2", "5"})
+
+
+def test_programs_that_make_numbers_up_do_not_fill_the_log(client, site, connection, events_told, monkeypatch):
+    monkeypatch.setattr("fastq.lead.gate.gatekeeper.TOLD", 3)
+    for at_most in range(1, 9):
+        client.enqueue(Plain("x"), kind=declared(at_most=at_most))
+
+    turn(Gatekeeper(), site)
+
+    assert len([event for event in events_told if event.name == "gate.differs"]) == 3
+
+
+def test_a_rate_differs_by_its_time_and_its_burst_too(client, site, connection, events_told):
+    keeper = Gatekeeper()
+    for more in ({"per": 60}, {"per": 30}, {"per": 30, "burst": 5}, {"per": 30, "burst": 5, "over": "drop"}):
+        client.enqueue(Plain("x"), kind=Kind("mail", Plain, gates=[Rate("drifting", 60, **more)]))
+        keeper.run(site)
+
+    told = [event.fields["number"] for event in events_told if event.name == "gate.differs"]
+    assert told == ["60 per 30 s, burst 0", "60 per 30 s, burst 5", "60 per 30 s, burst 5, drops"]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,10 @@ IDLE = 10.0
 IDLE_POLLING = 0.1
 """The same without LISTEN. A guess: a statement each tenth of a second."""
 
+TOLD = 1_000
+"""Numbers of gates that are told of in a term because they differ: a guess. A program that makes up a number for each job would
+fill the log."""
+
 LOCKED = 0.2
 """Seconds until a job is tried again after its row was locked, by a transaction that cancels it, say."""
 
@@ -76,6 +80,7 @@ class Gatekeeper:
         self._values_at = 0.0  # monotonic; from when on the numbers of operators may be read again
         self._values_old = False  # a hint has come since they were read: it may have been for them
         self._locked: dict[tuple[str, str], float] = {}  # lines with a locked first job, and when to try it again; in this order
+        self._told: set[tuple[str, str]] = set()  # gates and their numbers, each told of as another one than that before it
         self._unheard: set[tuple[str, str]] = set()  # lines that a comparison has found: the log should tell of them yet
         self._taken = 0.0  # seconds that the present comparison has taken
         self._least = COMPARE  # seconds from its end to the next one, at least
@@ -182,10 +187,15 @@ class Gatekeeper:
         keeper.knows_lines = not self._lines.left
 
     def _report(self, keeper: Keeper) -> None:
-        """Tell of lines whose gates nobody can read: their jobs wait, and hold up no other."""
+        """Tell of lines whose gates nobody can read (their jobs wait, and hold up no other), and of numbers that differ."""
         for queue, gates in keeper.unreadable:
             emit("gate.unreadable", level=logging.ERROR, queue=queue, gates=gates)
         keeper.unreadable.clear()
+        for (gate, number), before in keeper.differing.items():
+            if (gate, number) not in self._told and len(self._told) < TOLD:
+                self._told.add((gate, number))
+                emit("gate.differs", level=logging.WARNING, gate=gate, number=number, before=before)
+        keeper.differing.clear()
 
     def _let_go(self, site: Site, keeper: Keeper, chosen: list[tuple[Place, Line]]) -> None:
         ids = [job_of(place) for place, _ in chosen]

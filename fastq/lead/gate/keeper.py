@@ -55,6 +55,7 @@ class Keeper:
         self.starts = Starts(now)
         self.dropped: list[tuple[Place, Line]] = []  # jobs that found no room where such jobs are dropped: the chore ends them
         self.unreadable: list[tuple[str, str]] = []  # new lines with gates that nobody can read: the chore takes and reports them
+        self.differing: dict[tuple[str, str], str] = {}  # a gate and its number in a new line, by the one before: as above
         self.knows_lines = False  # written by the chore, once all lines with waiting jobs have been told: any may have older ones
         self._values = values
         self._paused: Mapping[str, Collection[str]] = {}
@@ -215,7 +216,7 @@ class Keeper:
             if len(chosen) + len(self.dropped) >= most:
                 self._list(at)
                 return
-            full, weight = _full(line)
+            full, weight = line.full()
             if full is None:
                 chosen.append((line.waiting[0], line))
                 self._take(line)
@@ -310,7 +311,10 @@ class Keeper:
             gate = self.gates[entry.name, sort] = sort(entry.name)
             gate.meet(self.starts)
             gate.paused = self._paused.get(entry.name, ())
+        before = gate.said
         if gate.tell(entry):
+            if before not in ("", gate.said):
+                self.differing[gate.name, gate.said] = before
             self._set(gate)
         return gate
 
@@ -336,14 +340,6 @@ class Keeper:
         key.gate.forget(key)
         if not key.gate.keys:
             del self.gates[key.gate.name, type(key.gate)]
-
-
-def _full(line: Line) -> tuple[Key | None, int]:
-    """Return a key that has no room for the first job of this line, or where an older one stands; and the job's weight there."""
-    for key, weight in zip(line.keys, line.weights, strict=True):
-        if not key.has_room(weight) or key.passed_by(line):
-            return key, weight
-    return None, 0
 
 
 def differences(keeper: Keeper, counted: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int, int]]:

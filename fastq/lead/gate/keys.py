@@ -49,11 +49,12 @@ def job_of(place: Place) -> int:
 class Gate(Generic[AnyKey]):
     """A gate that jobs go through, with its keys. Derived classes are other sorts of gates."""
 
-    __slots__ = ("at_most", "default", "highest", "keys", "name", "paused")
+    __slots__ = ("at_most", "default", "highest", "keys", "name", "paused", "said")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.default = 0  # the number in the code, as the line says that came last; none has 0
+        self.said = ""  # that number for people, with all that belongs to it; none has come yet
         self.highest: int | None = None  # nobody can set more than that
         self.at_most = 0
         self.paused: Collection[str] = ()  # keys; an empty one stands for all
@@ -73,6 +74,7 @@ class Gate(Generic[AnyKey]):
         if (self.default, self.highest) == (entry.at_most, highest):
             return False
         self.default, self.highest = entry.at_most, highest
+        self.said = f"{entry.at_most}"
         return True
 
     def key(self, entry: Entry) -> AnyKey:
@@ -236,6 +238,13 @@ class Line:
         self.more = False  # there may be jobs behind the window
         self.window = window  # how many to read next time
         self.stands: Key | None = None
+
+    def full(self) -> tuple[Key | None, int]:
+        """Return a key that has no room for the first job, or where an older one stands; and the job's weight there."""
+        for key, weight in zip(self.keys, self.weights, strict=True):
+            if not key.has_room(weight) or key.passed_by(self):
+                return key, weight
+        return None, 0
 
     def __lt__(self, other: Line) -> bool:
         """Let a heap have two entries of one place: one of them is old."""

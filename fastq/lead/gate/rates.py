@@ -81,6 +81,7 @@ class RateGate(Gate["RateKey"]):
         self.default, self.per, self.burst, self.drops = entry.at_most, pace.per, pace.burst, pace.over == "drop"
         if (self.default, self.per, self.burst, self.drops) == before:
             return False
+        self.said = f"{self.default} per {self.per:g} s, burst {self.burst}{', drops' if self.drops else ''}"
         self.at_most = -1  # none, so that `obey` reckons with the others, too
         return True
 

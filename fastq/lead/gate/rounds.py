@@ -47,6 +47,7 @@ class FairGate(Gate["Tenant"]):
     def tell(self, entry: Entry) -> bool:
         """Hear how a line carries this gate; tell whether its number is another one now."""
         before, self.default = self.default, entry.at_most
+        self.said = f"{entry.at_most}"
         return self.default != before
 
     def key(self, entry: Entry) -> Tenant:
