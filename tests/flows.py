@@ -21,12 +21,12 @@ def built(name: str, after: After, item: Callable[[int], Any], **callbacks: Any)
     return flow
 
 
-def ends(after: After, fates: Sequence[str]) -> list[str]:
-    """Say how each step must end, given how its job ends if it runs."""
+def ends(after: After, fates: Sequence[str], kept: Mapping[int, str] | None = None) -> list[str]:
+    """Say how each step must end, given how its job ends if it runs; those that are `kept` have ended, and run no more."""
     found: list[str] = []
-    for before, fate in zip(after, fates, strict=True):
+    for place, (before, fate) in enumerate(zip(after, fates, strict=True)):
         fails = any(not run and found[parent] != COMPLETED for parent, run in before.items())
-        found.append(CANCELLED if fails else fate)
+        found.append((kept or {}).get(place) or (CANCELLED if fails else fate))
     return found
 
 

@@ -183,7 +183,7 @@ class Retrying(_Change):
         yield from _locked(self._workflow, closed=True)
         [(again, *_)] = yield Call("workflow_retry", (self._workflow, WHAT[self._what], None), set())
         self._told = int(again)
-        self.wakes = {hints.WORKFLOW.word} if again else set()
+        self.wakes = {hints.GATE.word, hints.WORKFLOW.word} if again else set()
 
 
 def _locked(workflow: int, *, closed: bool = False) -> Asked:

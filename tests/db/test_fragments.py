@@ -236,6 +236,9 @@ def gate_faults(texts):
             and not parts["freed"].keys() & parts["told"].keys() >= {name}
         ):
             faults.append(f"{name}: it ends jobs and gives no slots back")
+        back = "insert into fastq.job (id," in text and "from fastq.job_archive" in text
+        if back and not parts["freed"].keys() & parts["told"].keys() & parts["arrived"].keys() >= {name}:
+            faults.append(f"{name}: it brings jobs back that may hold slots, and does not give these back")
         if "'discarded'" in text and name in parts["freed"] and "job_archive (id" in text and HOLDS not in plain(text):
             faults.append(f"{name}: a job that it discards does not hold its keys")
         if "case when waits then" in text and name not in parts["arrived"]:
@@ -336,6 +339,8 @@ MUTANTS = {
     "an end of a step that nobody hears of": ("job_release", "), noted as (", "), quiet as ("),
     "an end of another step": ("job_bar", "'{workflow,1}'::text[])::int", "'{workflow,0}'::text[])::int"),
     "a step that comes back without its tags": ("workflow_retry", "tags, errors, meta, seq", "errors, meta, seq"),
+    "a step that comes back and keeps its slots": ("workflow_retry", "), freed as (", "), kept as ("),
+    "a step that comes to its gates without a word": ("workflow_retry", "), arrived as (", "), came as ("),
     "an admission of any queue": ("job_admit", "queue = any ($4::text[]))\n    for update", "true)\n    for update"),
 }
 

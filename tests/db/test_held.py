@@ -9,6 +9,8 @@ import pytest
 from fastq import Args, AsyncClient, Client, Ordered, admin
 from fastq.errors import OptionError
 from fastq.lead.gate.gatekeeper import Gatekeeper
+from fastq.lead.workflow.steward import Steward
+from fastq.workflows.steps import Workflow, chain
 from tests.db.jobs import CHANNEL, ERROR, add, archived, claim_number, claimed_ids, living
 from tests.db.leases import run_until, site_on
 
@@ -138,6 +140,69 @@ def test_an_awaiting_client_retries_it_too(held, site, connection, database):
     assert asyncio.run(retry())
     turn(site, keeper)
     assert permits(connection) == jobs[:1]
+
+
+def lead(site, keeper):
+    """Have a steward and the gatekeeper do all that there is to do now."""
+    run_until(Steward(), site, lambda rest: rest > 0.0)
+    turn(site, keeper)
+
+
+def test_a_retried_step_of_a_workflow_goes_first_and_holds_its_key_while_it_lives(client, site, connection):
+    started = client.enqueue_workflow(chain(Step()))
+    behind, keeper = client.enqueue(Step()), Gatekeeper()
+    turn(site, keeper)
+    discard(connection, started.ids[0])
+    lead(site, keeper)
+    assert permits(connection) == [*started.ids]
+
+    assert client.retry_workflow(started.id) == 1
+    lead(site, keeper)
+
+    assert permits(connection) == claimed_ids(connection, MINE) == [*started.ids]
+    assert admin.list_held(connection) == []
+    connection.run("job_complete_tied_archive", [*started.ids], [MINE], CHANNEL)
+    lead(site, keeper)
+    assert claimed_ids(connection, MINE) == permits(connection) == [behind]
+    assert client.workflow(started.id).state == "completed"
+
+
+def test_a_retried_step_that_waits_for_those_before_it_again_does_not_hold_its_key(client, site, connection):
+    flow = Workflow("held")
+    first = flow.add(Step(stream=1))
+    flow.add(Step(), after=first.ended)
+    started = client.enqueue_workflow(flow)
+    behind, keeper = client.enqueue(Step()), Gatekeeper()
+    turn(site, keeper)
+    assert claimed_ids(connection, MINE) == [started.ids[0], behind]
+    connection.run("job_complete_tied_archive", [behind], [MINE], CHANNEL)
+    connection.run("job_finish", [started.ids[0]], [MINE], ["discarded"], [ERROR], [None], CHANNEL)
+    lead(site, keeper)
+    discard(connection, started.ids[1])
+    lead(site, keeper)
+    newer = client.enqueue(Step())
+    assert permits(connection) == [*started.ids]
+
+    assert client.retry_workflow(started.id) == 2
+    lead(site, keeper)
+
+    assert sorted(claimed_ids(connection, MINE)) == permits(connection) == [started.ids[0], newer]
+    connection.run("job_complete_tied_archive", [started.ids[0], newer], [MINE, MINE], CHANNEL)
+    lead(site, keeper)
+    assert claimed_ids(connection, MINE) == permits(connection) == [started.ids[1]]
+
+
+def test_a_retry_of_a_workflow_wakes_the_gatekeeper_and_the_steward(client, other, site, connection):
+    started = client.enqueue_workflow(chain(Step()))
+    keeper = Gatekeeper()
+    turn(site, keeper)
+    discard(connection, started.ids[0])
+    lead(site, keeper)
+    other.listen(CHANNEL)
+
+    client.retry_workflow(started.id)
+
+    assert {"@gate", "@workflow"} <= {*other.notifications(1.0)}
 
 
 def test_a_deleted_job_holds_nothing(held, site, connection):
