@@ -19,6 +19,7 @@ import msgspec
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, named
 from fastq.admin.pauses import PauseRow
 from fastq.admin.queues import WaitingRow
+from fastq.admin.workflows import read_placed
 from fastq.args.gates import HOLDS, Fair, read_entries
 from fastq.args.rate import Rate
 from fastq.jobs.job import State
@@ -75,6 +76,7 @@ class Facts:
     schema_led: bool | None
     before: int | None
     gates: str | None
+    step: str | None  # of a step that waits for others or was cancelled because of one: its place in its workflow, as JSON
     locked_by: int | None  # a session of the server, in a transaction
 
 
@@ -130,7 +132,8 @@ def _waiting(facts: Facts) -> str:
     if told := _paused(facts, "queue", "kind"):
         return f"waits because {told}"
     if facts.waits_for == "workflow":
-        return "waits for the jobs before it in its workflow" + _unless(facts.schema_led)
+        told = read_placed(facts.step).waits() if facts.step else "waits for the jobs before it in its workflow"
+        return told + _unless(facts.schema_led)
     return f"waits for a worker of its kind: {WaitingRow(facts.queue, facts.kind, 1, bool(facts.knows)).why}"
 
 
@@ -193,7 +196,9 @@ def _completed(facts: Facts) -> str:
 
 
 def _cancelled(facts: Facts) -> str:
-    return f"was cancelled at {_time(facts.finalized_at)}{_because(facts)}"
+    placed = read_placed(facts.step) if facts.step else None
+    told = f", as step {placed.step} of workflow {placed.workflow}: {placed.causes()}" if placed and placed.because else ""
+    return f"was cancelled at {_time(facts.finalized_at)}{told or _because(facts)}"
 
 
 def _discarded(facts: Facts) -> str:

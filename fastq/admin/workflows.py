@@ -1,4 +1,4 @@
-"""Workflows and their steps as rows, for programs and operators that look how far one is.
+"""Workflows and their steps as rows, for programs and operators that look how far one is; and why a step waits, in words.
 
 Made in the caller's thread or event loop, of the rows that a client has read. Plain values: they tell the state of one moment,
 and reading them locks nothing. They deliberately change nothing: the methods of the clients do.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -66,6 +66,51 @@ class StepRow:
     state: str | None
     after: tuple[tuple[int, bool], ...]  # the steps before it, each with whether this one runs however that ends
     because: tuple[tuple[int, str, str], ...]  # the steps that have cancelled it, the nearest first: job, name or number, state
+
+
+WHICH = {
+    None: "which has ended",  # and the leader has not counted it yet
+    "running": "which runs",
+    "retryable": "which waits for its next attempt",
+    "waiting": "which waits itself",
+}
+"""What to say of a job that another one waits for, by its state; of one in any other state, that state."""
+
+NEAREST = 2
+"""Causes of a cancellation that a sentence names, beside the first of all: `fastq jobs show` has the others."""
+
+
+class Placed(NamedTuple):
+    """The place of a job among the others of its workflow: the column `step` of job_why.sql."""
+
+    workflow: int
+    step: str  # its name, or its number
+    unmet: int  # edges from steps that have not ended
+    fate: str | None  # 'go', 'cancel': what the leader is to do with it
+    before: list[tuple[int, str, str | None]]  # the first of the jobs that it waits for: id, step, state (None: it has ended)
+    because: list[tuple[int, str, str]]  # the jobs that have cancelled it, the nearest first: id, step, state
+
+    def waits(self) -> str:
+        """Say what its job waits for."""
+        if self.fate == "cancel":
+            return f"waits for a leader, which cancels it in workflow {self.workflow}: {self.causes()}"
+        if self.fate == "go" or not self.unmet:
+            return f"waits for a leader, which lets it go: all jobs before it in workflow {self.workflow} have ended"
+        named = [f"job {job} (step {step}), {WHICH.get(state, f'which is {state}')}" for job, step, state in self.before]
+        if more := self.unmet - len(named):
+            named.append(f"{more:,} more" if named else f"{more:,} jobs")
+        listed = ", and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
+        return f"waits for {listed}{', ' if self.before else ' '}in workflow {self.workflow}"
+
+    def causes(self) -> str:
+        """Say because of which jobs it was cancelled."""
+        told = [f"job {job} (step {step}) was {state}" for job, step, state in self.because]
+        if len(told) > NEAREST + 1:
+            return f"{', because '.join(told[:NEAREST])}, and so on, because {told[-1]}"
+        return ", because ".join(told)
+
+
+read_placed = msgspec.json.Decoder(Placed).decode
 
 
 def workflow_of(row: Sequence[Any]) -> WorkflowRow:

@@ -1,15 +1,18 @@
 -- what: what tells why a job is where it is: its row, living or finished; where it runs; the pauses that hold it, as JSON; whether its queue is worked, its kind
 --       known, its domain and the schema led; how many jobs come before it; and the room at each gate at which it waits, as JSON:
 --       name, key, weight, number, the weight that is admitted there, the job if it is a single one, the gate's sort and what it has more, and whether
---       that job has ended and holds the key. Of a discarded job, the gates of which it holds keys. $1 id; counts stop at $2 jobs before it, $3 admitted ones.
+--       that job has ended and holds the key. Of a discarded job, the gates of which it holds keys. Of a step that waits for others, or was cancelled because of
+--       one, as JSON: workflow, step, unmet edges, fate, the first of the jobs that it waits for (id, step, state), and the steps that have cancelled it.
+--       $1 id; counts stop at $2 jobs before it, $3 admitted ones.
 -- called by: admin/why, enqueue/client, enqueue/client_async: why.
 --       The last column is the process id of a session of the server that has the row locked.
 -- index: job_pkey; job_archive_id (block ranges); process_pkey; of an available job the range of job_ready before it, of one that waits at
---        gates that of job_waiting. process and lease have as many rows as there are processes and leases; of gate_permit up to $3 rows are read.
+--        gates that of job_waiting. process and lease have as many rows as there are processes and leases; of gate_permit up to $3 rows are read;
+--        workflow_step_pkey; workflow_edge_child, of a step up to $2 edges.
 -- locks: none.
 with mine as (
     select id, state, kind, queue::text as queue, priority::smallint as priority, seq, attempt, max_attempts, scheduled_at, attempted_at,
-        claim, cancel_requested, xmax as locker, waits_for, case when starts_with(waits_for, '[') then waits_for::jsonb end as at_gates, errors -> -1 ->> 'error' as error
+        claim, cancel_requested, xmax as locker, waits_for, case when waits_for = 'workflow' then meta -> 'workflow'::text end as place, case when starts_with(waits_for, '[') then waits_for::jsonb end as at_gates, errors -> -1 ->> 'error' as error
     from fastq.job
     where id = $1::bigint
 ), entry as (
@@ -38,6 +41,27 @@ with mine as (
     from entry
     left join fastq.gate on gate.name = entry.name
     left join taken on taken.nth = entry.nth
+), stepped as (
+    select json_build_array(step.workflow, coalesce(step.name, step.step::text), step.unmet, step.fate, coalesce(before.parents, '[]'), coalesce(step.because, '[]'))::text as told
+    from mine
+    join fastq.workflow_step as step on step.workflow = (mine.place ->> 0)::bigint and step.step = (mine.place ->> 1)::int
+    cross join lateral (
+        select json_agg(json_build_array(unmet.job, coalesce(unmet.name, unmet.step::text), unmet.state) order by unmet.step) as parents
+        from (
+            select parent.job, parent.name, parent.step, job.state::text as state
+            from (
+                select * from fastq.workflow_edge
+                where workflow_edge.workflow = step.workflow and workflow_edge.child = step.step
+                order by workflow_edge.parent
+                limit $2::bigint
+            ) as edge
+            join fastq.workflow_step as parent on parent.workflow = edge.workflow and parent.step = edge.parent
+            left join fastq.job on job.id = parent.job
+            where not parent.passed
+            order by parent.step
+            limit 3
+        ) as unmet
+    ) as before
 ), paused as (
     select json_agg(json_build_array(
         found.sort, found.name, found.key, found.paused_at, found.paused_until, found.reason, found.paused_until <= clock_timestamp()
@@ -78,12 +102,13 @@ select mine.id, mine.state, mine.kind, mine.queue, mine.attempt, mine.max_attemp
             limit $2::bigint
         ) as before
     ) end as before,
-    room.gates,
+    room.gates, stepped.told as step,
     (select locks.pid from pg_catalog.pg_locks as locks
      where locks.locktype = 'transactionid' and locks.granted and locks.transactionid = mine.locker limit 1) as locked_by
 from mine
 cross join room
 cross join paused
+left join stepped on true
 left join fastq.process on process.id = (mine.claim >> 32)
 cross join lateral (
     select count(*) > 0 as works, count(*) filter (where other.kinds is null or mine.kind = any (other.kinds)) > 0 as knows
@@ -102,6 +127,11 @@ cross join lateral (
 union all
 select id, state, kind, queue, attempt, max_attempts, null, attempted_at, finalized_at, errors -> -1 ->> 'error', false, null, meta ->> 'cause',
     null, null, null, null, null, null, null, null, null, null,
-    (select gates::text from fastq.gate_permit where gate_permit.job = job_archive.id and job_archive.state = 'discarded'), null
+    (select gates::text from fastq.gate_permit where gate_permit.job = job_archive.id and job_archive.state = 'discarded'),
+    case when meta ->> 'cause'::text = 'parent' then json_build_array(meta #> '{workflow,0}'::text[], coalesce((
+        select name from fastq.workflow_step
+        where workflow = (meta #>> '{workflow,0}'::text[])::bigint and step = (meta #>> '{workflow,1}'::text[])::int
+    ), meta #>> '{workflow,1}'::text[]), 0, null, '[]'::json, coalesce(meta -> 'because'::text, '[]'))::text end,
+    null
 from fastq.job_archive
 where id = $1::bigint

@@ -3,14 +3,16 @@
 import asyncio
 import json
 import re
+from dataclasses import dataclass
 
 import pytest
 
-from fastq import AsyncClient, Client, admin
+from fastq import Args, AsyncClient, Client, Enqueue, Workflow, admin, chain, group
 from fastq.admin import gates, why
 from fastq.config import Config
-from tests.db.jobs import add, claim
-from tests.db.leases import lead
+from fastq.lead.workflow.steward import Steward
+from tests.db.jobs import CHANNEL, ERROR, add, claim, claim_number
+from tests.db.leases import lead, run_until, site_on
 from tests.db.test_admin import finish
 from tests.db.test_admin_gates import gate, put
 
@@ -265,6 +267,86 @@ def test_a_finished_job_tells_how_it_ended(connection, says, state, meta, senten
     finish(connection, [job], state, meta=json.dumps(meta) if meta else None)
 
     says(job, f"job J {sentence}")
+
+
+MINE = claim_number(7, 1)
+
+
+@dataclass
+class Nap(Args, kind="nap"):
+    """A step."""
+
+
+@pytest.fixture
+def flow(database, connection):
+    """Give a function that enqueues a workflow, one that ends some of its jobs, and one that leads it on."""
+    site = site_on(database, name="schema")
+    with Client(database) as client:
+
+        def end(state, *jobs):
+            many = len(jobs)
+            connection.run("job_finish", [*jobs], [MINE] * many, [state] * many, [ERROR] * many, [None] * many, CHANNEL)
+
+        yield client.enqueue_workflow, end, lambda: run_until(Steward(), site, lambda rest: rest > 0.0)
+    site.connection.close()
+
+
+def test_a_step_names_the_first_jobs_that_it_waits_for_and_counts_the_others(connection, says, works, flow):
+    enqueue, end, lead_on = flow
+    works()
+    wide = Workflow("wide")
+    first = wide.add(Nap(), name="fetch")
+    others = [wide.add(Enqueue(Nap(), delay=60)), wide.add(Nap(), name="then", after=first), *(wide.add(Nap()) for _ in range(3))]
+    wide.add(Nap(), after=[first, *others])
+    fetch, later, then, *rest, last = enqueue(wide).ids
+    in_all = "in workflow 1"
+
+    says(then, rf"job J waits for job {fetch} \(step fetch\), which is available, {in_all}")
+    assert fetch in [job.id for job in claim(connection, MINE)]
+    says(then, rf"job J waits for job {fetch} \(step fetch\), which runs, {in_all}")
+    scheduled, waits = rf"job {later} \(step 1\), which is scheduled", rf"job {then} \(step then\), which waits itself"
+    says(last, rf"job J waits for job {fetch} \(step fetch\), which runs, {scheduled}, {waits}, and 3 more, {in_all}")
+    end("completed", fetch)
+    says(then, rf"job J waits for job {fetch} \(step fetch\), which has ended, {in_all}")
+    end("completed", *rest)
+    lead_on()
+    says(last, rf"job J waits for {scheduled}, and job {then} \(step then\), which is available, {in_all}")
+    connection.execute("update fastq.workflow_step set unmet = 0, fate = 'go' where job = $1", last)
+    says(last, "job J waits for a leader, which lets it go: all jobs before it in workflow 1 have ended")
+
+
+def test_a_step_of_which_a_bounded_number_of_edges_was_looked_at_counts_the_others(connection, says, works, flow, monkeypatch):
+    enqueue, end, lead_on = flow
+    works()
+    started = enqueue(chain(group(*[Nap() for _ in range(5)]), Nap()))
+    claim(connection, MINE)
+    end("completed", *started.ids[:2])
+    lead_on()
+    monkeypatch.setattr(why, "BEFORE", 2)
+
+    says(started.ids[-1], "job J waits for 3 jobs in workflow 1")
+
+
+def test_a_step_that_was_cancelled_because_of_others_tells_of_which(connection, says, works, flow):
+    enqueue, end, lead_on = flow
+    works()
+    one, two, three, four, five = enqueue(chain(*[Nap() for _ in range(5)])).ids
+    claim(connection, MINE)
+    end("discarded", one)
+    cancelled = "update fastq.workflow_step set because = $1::jsonb, fate = 'cancel' where job = $2"
+    connection.execute(cancelled, f'[[{one}, "0", "discarded"]]', two)
+    says(two, rf"job J waits for a leader, which cancels it in workflow 1: job {one} \(step 0\) was discarded")
+    connection.execute("update fastq.workflow_step set because = null, fate = null")
+    lead_on()
+
+    as_step = "job J was cancelled at AT, as step"
+    first = rf"job {one} \(step 0\) was discarded"
+    second, third, fourth = (rf"job {job} \(step {step}\) was cancelled" for job, step in ((two, 1), (three, 2), (four, 3)))
+    says(two, f"{as_step} 1 of workflow 1: {first}")
+    says(four, f"{as_step} 3 of workflow 1: {third}, because {second}, because {first}")
+    says(five, f"{as_step} 4 of workflow 1: {fourth}, because {third}, and so on, because {first}")
+    connection.execute("truncate fastq.workflow, fastq.workflow_step")  # by retention
+    says(two, f"{as_step} 1 of workflow 1: {first}")
 
 
 def test_of_an_unknown_job_there_is_nothing_to_say(operator):

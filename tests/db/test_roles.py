@@ -254,7 +254,9 @@ def test_an_enqueuer_with_the_second_grants_looks_up_cancels_and_retries(granted
 
         assert client.cancel(job, conn=conn)
         assert client.retry(job, conn=conn)
-        assert db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False).run("job_show", job)
+        session = db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False)
+        assert session.run("job_show", job)
+        assert admin.why_job(session, job)
         conn.rollback()
 
 
