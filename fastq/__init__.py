@@ -23,6 +23,7 @@ from fastq.args.unique import Unique
 from fastq.config import Config
 from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.errors import FastqError
+from fastq.jobs.deps import Dep
 from fastq.jobs.job import Job, JobCancelled, JobTimeout, State
 from fastq.jobs.outcome import Cancel, RateLimited, Snooze
 from fastq.jobs.periodic import Backfill
@@ -48,6 +49,7 @@ __all__ = [
     "Client",
     "Config",
     "Cron",
+    "Dep",
     "Enqueue",
     "Enqueued",
     "Every",

@@ -74,7 +74,7 @@ WHICH = {
     "retryable": "which waits for its next attempt",
     "waiting": "which waits itself",
 }
-"""What to say of a job that another one waits for, by its state; of one in any other state, that state."""
+"""The words for a job that another one waits for, by its state; a job in any other state is told by that."""
 
 NEAREST = 2
 """Causes of a cancellation that a sentence names, beside the first of all: `fastq jobs show` has the others."""
@@ -86,12 +86,12 @@ class Placed(NamedTuple):
     workflow: int
     step: str  # its name, or its number
     unmet: int  # edges from steps that have not ended
-    fate: str | None  # 'go', 'cancel': what the leader is to do with it
+    fate: str | None  # 'go', 'cancel': the leader is to do that with it
     before: list[tuple[int, str, str | None]]  # the first of the jobs that it waits for: id, step, state (None: it has ended)
     because: list[tuple[int, str, str]]  # the jobs that have cancelled it, the nearest first: id, step, state
 
     def waits(self) -> str:
-        """Say what its job waits for."""
+        """Say for which jobs its job waits."""
         if self.fate == "cancel":
             return f"waits for a leader, which cancels it in workflow {self.workflow}: {self.causes()}"
         if self.fate == "go" or not self.unmet:

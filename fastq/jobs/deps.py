@@ -4,7 +4,8 @@ Read in the thread that has the job, from the database, when they are asked for:
 copied into no args. A worker process says at its start how to read them (`use`, called by its main thread before any other thread
 runs; read by executors). In an event loop `await job.deps.read()` comes first, since reading blocks.
 
-Invariant: a job sees the jobs of its own edges alone. It deliberately has no connection of its own.
+Invariant: a job sees the jobs of its own edges alone. It deliberately has no connection of its own. A job that a test has made
+is given the jobs before it (`given`), and reads nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from fastq.errors import FastqError
+from fastq.args.faults import as_known, endless_number
+from fastq.errors import FastqError, OptionError
 
 Read = Callable[[int, int], Sequence[Sequence[Any]]]
 """A function of a workflow and a step: of each job before it the name or number of its step, its id, state, and output as
@@ -38,12 +40,32 @@ def use(read: Read) -> None:
     _read = read
 
 
+def given(outputs: Mapping[str, Any]) -> dict[str, Dep]:
+    """Make the jobs before a step for a test, of their outputs by name; a value that is a `Dep` stays as it is.
+
+    An output is the value that a worker would read: it has become JSON in between. OptionError if it cannot.
+    """
+    made: dict[str, Dep] = {}
+    for job, (name, output) in enumerate(outputs.items(), 1):
+        try:
+            made[name] = output if isinstance(output, Dep) else Dep(job, "completed", _plain(output))
+        except (TypeError, ValueError) as error:
+            raise OptionError(f"deps[{name!r}]: expected an output that JSON can hold, as of a worker: {error}") from error
+    return made
+
+
+def _plain(output: Any) -> Any:
+    if (fault := endless_number(output)) is not None:
+        raise ValueError(f"{fault.field or 'the value'}: {fault.reason}")
+    return msgspec.json.decode(msgspec.json.encode(output, enc_hook=as_known))
+
+
 class Deps(Mapping[str, Dep]):
     """The jobs before a step, by the names of their steps; one without a name by the number of its step, as text."""
 
-    def __init__(self, workflow: int | None, step: int | None) -> None:
+    def __init__(self, workflow: int | None, step: int | None, found: dict[str, Dep] | None = None) -> None:
         self._of = None if workflow is None or step is None else (workflow, step)
-        self._found: dict[str, Dep] | None = None if self._of else {}
+        self._found = found if found is not None or self._of else {}
 
     async def read(self) -> Self:
         """Read them without holding up the event loop; return them."""

@@ -23,7 +23,7 @@ import msgspec
 
 from fastq.args.meta import EMPTY, WORKFLOW
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
-from fastq.jobs.deps import Deps
+from fastq.jobs.deps import Dep, Deps, given
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -145,11 +145,18 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         max_attempts: int | None = None,
         tags: Tags | None = None,
         created_at: datetime | None = None,
+        deps: Mapping[str, Any] | None = None,
+        workflow: int | None = None,
+        step: int | None = None,
     ) -> "Job[B]":
         """Make a job without a database, to test a worker: `SortWorker().work(Job.of(SortArgs(["b", "a"])))`.
 
         `kind`, a Kind or its name, is needed for args of a class that declares none. Options that are not given are as in
         `enqueue`: the kind's, or the default.
+
+        `deps` makes it a step of a workflow: the outputs of the jobs before it, by the names of their steps. A job before it that
+        has ended otherwise is given as `Dep(job=1, state="discarded", output=None)`. Without `step` it is the step behind those;
+        `workflow` alone makes the job of a callback.
         """
         of: Any = kind or getattr(type(args), "__fastq_kind__", None)
         named, stated = (of, None) if isinstance(of, str) else (getattr(of, "name", ""), of)
@@ -161,6 +168,12 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
             tuple(getattr(stated, "tags", ()) if tags is None else tags),
             created_at or datetime.now(UTC),
         )
+        if deps is not None or step is not None:
+            alone.deps = given(deps or {})
+            step = len(alone.deps) if step is None else step
+            workflow = 1 if workflow is None else workflow
+        if workflow is not None:
+            alone.kept = {WORKFLOW.name: [workflow] if step is None else [workflow, step]}
         return Job(id, attempt, args, 0, alone)
 
     @property
@@ -214,7 +227,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     @property
     def deps(self) -> Deps:
         """Give the jobs that this one ran after, by the names of their steps; they are read when they are asked for."""
-        return Deps(self.workflow, self.step)
+        return Deps(self.workflow, self.step, self.batch.deps if isinstance(self.batch, _Alone) else None)
 
     @property
     def tick(self) -> datetime | None:
@@ -233,6 +246,8 @@ class _Alone:
     ends = 0
     worker: Any = None
     work: Any = None
+    kept: Mapping[str, Any] = EMPTY
+    deps: dict[str, Dep] | None = None
 
     def __init__(
         self,
@@ -257,7 +272,7 @@ class _Alone:
         return self._tags
 
     def meta(self, row: int, /) -> Mapping[str, Any]:  # noqa: ARG002 - the same
-        return EMPTY
+        return self.kept
 
 
 class JobInterrupt(BaseException):

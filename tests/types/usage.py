@@ -23,6 +23,7 @@ from fastq.args.unique import Unique
 from fastq.enqueue.client import Client
 from fastq.enqueue.client_async import AsyncClient
 from fastq.enqueue.items import Enqueue, Enqueued
+from fastq.jobs.deps import Dep
 from fastq.jobs.job import Job
 from fastq.jobs.outcome import Cancel, Snooze
 from fastq.jobs.periodic import Backfill
@@ -214,6 +215,9 @@ def state_of(job_id: int) -> State | None:
 assert_type(Job.of(SortArgs(["b"]), attempt=2), Job[SortArgs])
 SortWorker().work(Job.of(SortArgs(["b"])))
 SortWorker().work(Job.of(FrozenArgs(1)))  # wrong
+assert_type(Job.of(SortArgs(["b"]), deps={"fetch": [1]}, workflow=1, step=2), Job[SortArgs])
+assert_type(Job.of(SortArgs(["b"]), deps={"fetch": Dep(1, "discarded", None)}).deps["fetch"], Dep)
+Job.of(SortArgs(["b"]), deps=[1])  # wrong
 Snooze("30")  # wrong
 
 

@@ -1,5 +1,6 @@
 """The job object, what may come of it, and how its code is interrupted."""
 
+import asyncio
 import gc
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,8 @@ from itertools import repeat
 import pytest
 
 from fastq.args.kinds import Args, Kind
+from fastq.errors import OptionError
+from fastq.jobs.deps import Dep
 from fastq.jobs.job import Job, JobCancelled, JobInterrupt, JobTimeout, State
 from fastq.jobs.outcome import Cancel, Snooze
 
@@ -139,3 +142,38 @@ def test_states_are_named_as_in_the_database():
 def test_a_job_made_by_hand_takes_a_kind_or_its_name():
     assert Job.of({}, kind=Kind("mail", dict)).kind == Job.of({}, kind="mail").kind == "mail"
     assert Job.of({}).kind == ""
+
+
+def test_a_job_made_by_hand_has_the_outputs_of_the_jobs_before_it():
+    job = Job.of(SortArgs(["a"]), deps={"eu/fetch": {"rows": (1, 2)}, "check": Dep(7, "discarded", None)})
+
+    assert (job.workflow, job.step) == (1, 2)
+    assert dict(job.deps) == {"eu/fetch": Dep(1, "completed", {"rows": [1, 2]}), "check": Dep(7, "discarded", None)}
+    assert job.deps["fetch"].output == {"rows": [1, 2]}
+    assert asyncio.run(job.deps.read())["check"].state == "discarded"
+    with pytest.raises(KeyError, match="parse"):
+        _ = job.deps["parse"]
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({}, (None, None)),
+        ({"deps": {}}, (1, 0)),
+        ({"deps": {"a": 1}, "workflow": 7}, (7, 1)),
+        ({"deps": {"a": 1}, "workflow": 7, "step": 5}, (7, 5)),
+        ({"step": 3}, (1, 3)),
+        ({"workflow": 7}, (7, None)),
+    ],
+)
+def test_a_job_made_by_hand_is_the_step_that_it_is_given_or_the_one_behind_its_deps(given, place):
+    job = Job.of(SortArgs(["a"]), **given)
+
+    assert (job.workflow, job.step) == place
+    assert len(job.deps) == len(given.get("deps", ()))
+
+
+@pytest.mark.parametrize("output", [object(), float("nan"), "\ud800"])
+def test_an_output_that_a_worker_could_not_return_is_refused(output):
+    with pytest.raises(OptionError, match="deps\\['fetch'\\]: expected an output that JSON can hold"):
+        Job.of(SortArgs(["a"]), deps={"fetch": output})
