@@ -167,7 +167,7 @@ def check_unique(database: str, printed: str) -> None:
 
 def check_pausing(database: str, printed: str) -> None:
     assert states(database) == [("call_provider", "completed", 3, 1), ("note", "completed", 1, 1)]
-    told = re.search(r"job \d+ waits because kind 'call_provider' is paused since .*, until (.*) UTC: the provider is down", printed)
+    told = re.search(r"job \d+ waits because kind 'call_provider' is paused .*, until (.*) UTC: the provider is down", printed)
     assert told
     early = "select id from fastq.job_archive where kind = 'call_provider' and attempted_at < %s::timestamptz"
     assert execute(database, early, f"{told[1]} UTC") == []

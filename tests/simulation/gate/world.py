@@ -205,7 +205,7 @@ class World:
         self.server.paused.clear()
 
     def event(self, event):
-        """Hear an event: of dropped jobs, of numbers that differ, or of a repair, and that only where an old program does harm."""
+        """Hear an event: of dropped jobs, of numbers that differ, of a repair, and that only where an old program does harm."""
         if event.name in ("rate.dropped", "gate.differs"):
             return
         self.sums.repaired += 1
