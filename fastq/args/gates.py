@@ -13,6 +13,7 @@ Invariant: jobs with the same gates and keys have the same text there. It delibe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -29,8 +30,8 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-]{0,126}")
 MOST = 2_147_483_647
 """The largest number that a gate can have: that of an integer in Postgres."""
 
-Weight = int | str
-"""How much of a gate's room one job takes: a number, or the name of a field that holds one."""
+Weight = int | str | Callable[[Any], object]
+"""How much of a gate's room one job takes: a number, the name of a field that holds one, or a function of the args."""
 
 HOLDS = "order-hold"
 """The sort of a gate in order at which a discarded job holds its key. Statements know it by the first gate of a job, and those of
@@ -97,14 +98,14 @@ class Gate:
     def _told(self, kind: str) -> str:
         return f"kind '{kind}': {type(self).__name__}({self.name!r})"
 
-    def _number(self, word: str, number: int | str, args: Any, kind: str) -> int:
-        """Return a number of this gate, which may stand in a field of the args."""
-        if not isinstance(number, str):
+    def _number(self, word: str, number: Weight, args: Any, kind: str) -> int:
+        """Return a number of this gate, which may stand in a field of the args, or be made of them."""
+        if isinstance(number, int):
             return number
         value = msgspec.json.decode(key_of(number, args, kind))
         if not _counts(value):
             reason = f"expected a whole number from 1 on as the {word} at the gate '{self.name}', got {value!r}"
-            raise ArgsError(kind, reason, field=number)
+            raise ArgsError(kind, reason, field=number if isinstance(number, str) else "")
         return int(value)
 
     def __eq__(self, other: object) -> bool:
@@ -201,11 +202,13 @@ class Fair(Gate):
 
 
 def _check_number(word: str, number: Weight, told: str) -> Weight:
-    """Return a number that may be the name of a field, or raise OptionError with the rule."""
+    """Return a number that may be the name of a field or a function, or raise OptionError with the rule."""
     if isinstance(number, str):
         check_by(number, told)
-    elif not _counts(number):
-        raise OptionError(f"{told}: {word}={number!r}: expected a whole number from 1 on, or the name of a field that holds one")
+    elif not callable(number) and not _counts(number):
+        raise OptionError(
+            f"{told}: {word}={number!r}: expected a whole number from 1 on, the name of a field that holds one, or a function"
+        )
     return number
 
 

@@ -646,7 +646,7 @@ def test_a_rate_differs_by_its_time_and_its_burst_too(client, site, connection, 
     [
         (lambda: Fair("tenants", by=None), r"Fair\('tenants'\): expected by=, the field that says whose turn it is"),
         (lambda: Fair("tenants", by="tenant", window=0), "window=0: expected a whole number from 1 on"),
-        (lambda: Fair("tenants", by="tenant", share=0.5), "share=0.5: expected a whole number from 1 on, or the name of a field"),
+        (lambda: Fair("tenants", by="tenant", share=0.5), "share=0.5: expected a whole number from 1 on, the name of a field"),
         (lambda: Fair("tenants", by="tenant", share="plan").check(Mail, "mail"), "Mail has no field 'tenant'"),
         (lambda: Fair("tenants", by="account", share="plan").check(Mail, "mail"), "Mail has no field 'plan'"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from fastq import Args, Fair, Kind, Limit, Ordered, Rate, Registry, Unique, Worker
 from fastq.enqueue import calls
-from fastq.errors import OptionError, RegistryError
+from fastq.errors import ArgsError, OptionError, RegistryError
 
 
 @dataclass
@@ -164,6 +164,25 @@ def test_a_weight_that_is_never_a_whole_number_is_refused(type_, name):
     for word, gate in (("weight", Limit("cpu", 8, weight="owner")), ("share", Fair("turns", by="owner", share="owner"))):
         with pytest.raises(OptionError, match=rf"{word}='owner': expected a field that is an int, got {name}$"):
             Kind("mail", dataclass_of(type_), gates=[gate]).check_fields()
+
+
+@pytest.mark.parametrize("make", [lambda size: Limit("cpu", 8, weight=size), lambda size: Rate("cpu", 8, per=60, weight=size)])
+def test_a_weight_may_be_a_function_of_the_args(make):
+    kind = Kind("mail", Owner, gates=[make(lambda args: len(args.name))])
+
+    [entry] = msgspec.json.decode(kind.gates_of(Owner(1, "four"), "default"))
+    assert entry[3] == 4
+    for name in ("", "x" * 2**16):
+        kind = Kind("mail", Owner, gates=[make(lambda args: len(args.name) ** 2 or 0.5)])
+        with pytest.raises(ArgsError, match="expected a whole number from 1 on as the weight at the gate 'cpu', got"):
+            kind.gates_of(Owner(1, name), "default")
+
+
+def test_a_share_may_be_a_function_of_the_args():
+    kind = Kind("mail", Owner, gates=[Fair("turns", by="id", share=lambda args: 1 + (args.name == "large"))])
+
+    assert kind.gates_of(Owner(1, "large"), "default") == '[["fair","turns",1,1,1000,[2]]]'
+    assert kind.gates_of(Owner(2, "small"), "default") == '[["fair","turns",2,1,1000]]'
 
 
 @dataclass
