@@ -49,6 +49,10 @@ MOST, MOST_BYTES = 1_000, 100_000
 LISTS = msgspec.inspect.ListType | msgspec.inspect.VarTupleType | msgspec.inspect.SetType | msgspec.inspect.FrozenSetType
 """The types of a field in which jobs may be collected: JSON has a list for each, of any length."""
 
+CHECKED = 1_000
+"""Declarations that are known to fit their kinds: a guess at more than a program has. A call may make one of its own each time,
+with a function or a time that differs, so without a bound a program that runs for long would keep them all."""
+
 _sorted = msgspec.json.Encoder(enc_hook=as_known, order="sorted").encode
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -156,7 +160,7 @@ class Asked(NamedTuple):
         return msgspec.json.encode([self.key.hex(), self.unique.held_until, self.unique.within]).decode()
 
 
-@functools.cache  # as many as there are declarations of `unique`
+@functools.lru_cache(CHECKED)
 def _checked(unique: Unique, type_: Any, kind: str) -> None:
     told = f"kind '{kind}': unique"
     check_fields(None if unique.by == () else unique.by, type_, told)

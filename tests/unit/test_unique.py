@@ -1,9 +1,12 @@
 """Which jobs have one key: the declarations that are refused, the encoding, and keys that never change."""
 
+import gc
 import hashlib
+import weakref
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any, NotRequired, TypedDict
 from uuid import UUID
 
@@ -15,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastq import Args, Enqueue, Kind, Registry, Unique, Worker, kind
+from fastq.args.unique import CHECKED
 from fastq.enqueue import calls
 from fastq.enqueue.uniques import Uniques
 from fastq.errors import ArgsError, OptionError, RegistryError
@@ -239,6 +243,18 @@ def test_a_worker_may_say_it_and_not_otherwise_than_the_args():
     LateWorker.unique = Unique()
     with pytest.raises(RegistryError, match=r"unique is .* in .*LateArgs and .* in .*LateWorker"):
         Registry().register(LateWorker)
+
+
+def test_a_declaration_that_each_call_makes_anew_is_not_kept_for_ever():
+    made = []
+    for number in range(2_000):
+        by = partial(getattr, number)  # a function of the call's own
+        made.append(weakref.ref(by))
+        Unique(by, within=1 + number).check(FileArgs, "file")
+    del by
+    gc.collect()
+
+    assert sum(one() is not None for one in made) <= CHECKED
 
 
 def test_what_is_no_unique_is_refused():
