@@ -20,6 +20,7 @@ from fastq.args.meta import in_ascii
 from fastq.enqueue.calls import Call, Row, call_of, wakes_of
 from fastq.enqueue.items import encoded
 from fastq.errors import ArgsError, OptionError, UnknownKind, WorkflowError
+from fastq.events import emit
 from fastq.postgres import hints
 from fastq.workflows.plan import Plan, plan_of
 from fastq.workflows.steps import Member, Step, Workflow
@@ -153,7 +154,10 @@ class Cancelling(_Change):
 
     def told(self) -> int:
         """Return how many jobs were cancelled, or asked to end."""
-        return sum(self._told)
+        cancelled, asked = self._told
+        if cancelled or asked:
+            emit("workflow.cancelled", id=self._workflow, cancelled=cancelled, asked=asked)
+        return cancelled + asked
 
     def steps(self) -> Steps:
         """Ask for the statements."""
@@ -176,6 +180,8 @@ class Retrying(_Change):
 
     def told(self) -> int:
         """Return how many jobs run once more."""
+        if self._told:
+            emit("workflow.retried", id=self._workflow, jobs=self._told, what=self._what)
         return self._told
 
     def steps(self) -> Steps:

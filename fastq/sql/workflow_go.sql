@@ -1,6 +1,6 @@
 -- what: lets the jobs of up to $4 steps of the workflows $6 go whose edges are met, and cancels those whose parents have failed. A job
---       that waits no more is left as it is: somebody was faster. Answers with how many were looked at, let go, and cancelled, and with
---       the workflows of steps that stay for the next time, since somebody has locked their rows.
+--       that waits no more is left as it is: somebody was faster. Answers with how many were looked at, and let go; with the cancelled
+--       ones, as JSON: workflow, how many; and with the workflows of steps that stay for the next time, since somebody has locked their rows.
 -- called by: lead/workflow/steward. $1-$3 fence, $5 channel (null: no hint).
 -- index: lease_pkey; workflow_step_fate; job_pkey.
 -- locks: the lease's row, for key share; the steps' rows and the jobs' rows; locked ones are skipped, and tried again.
@@ -34,7 +34,7 @@ with held as (
 ), cancelled as (
     delete from fastq.job using mine
     where job.id = mine.id and mine.waits and mine.fate = 'cancel'
-    returning job.*, mine.because
+    returning job.*, mine.because, mine.workflow
 ), archived as (
     insert into fastq.job_archive (id, created_at, attempted_at, finalized_at, state, priority, attempt, max_attempts, crashes,
         queue, kind, args, tags, errors, meta)
@@ -73,7 +73,8 @@ with held as (
     ) as hint
     where $5::text is not null
 )
-select (select count(*) from held), (select count(*) from ready), (select count(*) from gone), (select count(*) from archived),
+select (select count(*) from held), (select count(*) from ready), (select count(*) from gone),
+    (select json_agg(json_build_array(workflow, steps))::text from (select workflow, count(*) as steps from cancelled group by workflow) as each),
     (select coalesce(array_agg(distinct workflow), '{}') from ready where not exists (
         select from settled where settled.workflow = ready.workflow and settled.step = ready.step)),
     (select hints from woken)

@@ -475,6 +475,40 @@ def test_a_cancelled_workflow_ends_and_takes_no_more_steps_until_it_is_retried(c
     assert client.workflow(flow.id).state is Progress.COMPLETED
 
 
+def about(told):
+    """Return the events of workflows."""
+    return [(event.name, {**event.fields}) for event in told if event.name.startswith("workflow.")]
+
+
+def test_cancellations_and_retries_are_events_of_the_program_that_asks_for_them(client, connection, site, told):
+    flow = client.enqueue_workflow(chain(Do("a"), Do("b"), Do("c")))
+    assert client.retry_workflow(flow.id) == 0
+    assert about(told) == []
+    claimed(connection, flow.ids[:1])
+
+    client.cancel_workflow(flow.id)
+    connection.run("job_release", [flow.ids[0]], [MINE], CHANNEL)
+    turn(site)
+    assert client.cancel_workflow(flow.id) == 0
+    client.retry_workflow(flow.id, "failed_and_downstream")
+
+    assert about(told) == [
+        ("workflow.cancelled", {"id": flow.id, "cancelled": 2, "asked": 1}),
+        ("workflow.ended", {"id": flow.id, "name": "chain", "completed": 0, "cancelled": 3, "discarded": 0}),
+        ("workflow.retried", {"id": flow.id, "jobs": 3, "what": "failed_and_downstream"}),
+    ]
+
+
+def test_the_steps_that_are_cancelled_because_of_others_are_counted_in_an_event_of_each_workflow(client, connection, site, told):
+    flows = [client.enqueue_workflow(chain(*[Do() for _ in range(count)])) for count in (3, 5)]
+    discard(connection, [flow.ids[0] for flow in flows])
+
+    turn(site)
+
+    cancelled = sorted(fields.items() for name, fields in about(told) if name == "workflow.steps_cancelled")
+    assert [dict(fields) for fields in cancelled] == [{"id": flows[0].id, "steps": 2}, {"id": flows[1].id, "steps": 4}]
+
+
 @pytest.mark.parametrize("what", ["failed", "failed_and_downstream"])
 def test_a_retry_runs_the_failed_steps_and_those_behind_them_if_that_is_asked_for(client, connection, site, what):
     flow = Workflow("w")

@@ -68,6 +68,7 @@ IDLE, IDLE_POLLING = 10.0, 0.1
 """Seconds until the next run when nothing is known to be due, and the same without LISTEN: the figures of the gatekeeper."""
 
 _ended = msgspec.json.Decoder(list[tuple[int, str, int, int, int]]).decode
+_cancelled = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _repaired = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
@@ -159,10 +160,13 @@ class Steward:
         fated = list(self._fated - self._aside.keys())
         if not fated:
             return False
-        ready, gone, cancelled, locked, _ = hints.sending(
+        ready, gone, told, locked, _ = hints.sending(
             site.connection, lambda channel: site.write("workflow_go", JOBS, channel, fated)
         )
-        site.changed += gone + cancelled
+        cancelled = _cancelled(told) if told else []
+        for workflow, steps in cancelled:
+            emit("workflow.steps_cancelled", id=workflow, steps=steps)
+        site.changed += gone + sum(steps for _, steps in cancelled)
         self._put_aside(locked)
         if ready < JOBS:
             self._fated.clear()  # others, which are aside, are found by a look at all of them
