@@ -82,8 +82,9 @@ class JobDetail(JobRow):
     `errors` has one object for each failed attempt, the first 10 and the last 15 of them; where others were between these,
     the object behind the gap says in `left_out` how many. `cause` says why a job ended that did not complete: 'failed' (its last
     attempt failed), 'crashed' (its process died), 'lost' (its process showed no life any more), 'asked' (its cancellation was
-    asked for), 'worker' (its worker cancelled it) or 'parent' (a job before it in its workflow was cancelled or discarded:
-    `because` in `meta` has these, the nearest first). `unique` is the key of a unique job: [its digest, until, within].
+    asked for), 'worker' (its worker cancelled it), 'rate' (it could not start at once, and its rate drops such jobs) or 'parent'
+    (a job before it in its workflow was cancelled or discarded: `because` in `meta` has these, the nearest first). `unique` is
+    the key of a unique job: [its digest, until, within].
     """
 
     args_json: str

@@ -125,7 +125,8 @@ class AsyncWorkflows:
     ) -> WorkflowRow:
         """Return a workflow when all of its jobs have ended, in whatever state.
 
-        TimeoutError after so many seconds; WorkflowError if there is no such workflow, or it is deleted meanwhile.
+        TimeoutError after so many seconds; WorkflowError if there is no such workflow, or it is deleted meanwhile. A job that
+        waits for its own workflow waits for itself, so for ever: it adds a step that runs after the others instead.
         """
         pauses, end = Backoff(FIRST_LOOK, LONGEST_LOOK), math.inf if timeout is None else time.monotonic() + timeout
         while True:

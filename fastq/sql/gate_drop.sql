@@ -1,5 +1,5 @@
--- what: ends those of the jobs $4 as cancelled that still wait at gates: they could not start at once, and their rate drops such jobs.
---       Answers with their ids.
+-- what: ends those of the jobs $4 as cancelled that still wait at gates: they could not start at once, and their rate drops such jobs
+--       (cause 'rate'). Answers with their ids.
 -- called by: lead/gate/gatekeeper. $1-$3 fence, $5 channel (null: no hint).
 -- index: job_pkey; lease_pkey; gate_permit_pkey.
 -- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped, and the gatekeeper tries them again.

@@ -1,5 +1,5 @@
--- what: lets the jobs of up to $4 steps of the workflows $6 go whose edges are met, and cancels those whose parents have failed. A job
---       that waits no more is left as it is: somebody was faster. Answers with how many were looked at, and let go; with the cancelled
+-- what: lets the jobs of up to $4 steps of the workflows $6 go whose edges are met, and cancels those whose parents have failed (cause
+--       'parent'). A job that waits no more is left as it is: somebody was faster. Answers with how many were looked at, and let go; with the cancelled
 --       ones, as JSON: workflow, how many; and with the workflows of steps that stay for the next time, since somebody has locked their rows.
 -- called by: lead/workflow/steward. $1-$3 fence, $5 channel (null: no hint).
 -- index: lease_pkey; workflow_step_fate; job_pkey.

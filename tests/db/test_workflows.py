@@ -5,6 +5,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import msgspec
 import psycopg
 import pytest
 
@@ -284,6 +285,47 @@ def test_callbacks_are_enqueued_once_each_when_they_are_due(client, connection, 
     turn(site)
     assert called() == [bad, finish_, ('{"what":"success"}', "available", "default")]
     assert client.workflow(flow.id).state is Progress.COMPLETED
+
+
+def test_after_a_retry_success_is_called_and_no_other_callback_once_more(client, connection, site):
+    flow = Workflow("mails", on_success=Do("success"), on_finish=Do("finish"), on_discard=Do("discard"))
+    flow.add(Do())
+    flow.add(Do())
+    flow = client.enqueue_workflow(flow)
+
+    def called():
+        """Run the callbacks that were enqueued; return which."""
+        jobs = [job for job in claim(connection, MINE) if job.id not in flow.ids]
+        connection.run("job_complete_tied_archive", [job.id for job in jobs], [MINE], CHANNEL)
+        return [msgspec.json.decode(job.args)["what"] for job in jobs]
+
+    complete(connection, flow.ids[:1])
+    discard(connection, flow.ids[1:])
+    turn(site)
+    assert sorted(called()) == ["discard", "finish"]
+
+    for how, callbacks in ((discard, []), (complete, ["success"])):
+        assert client.retry_workflow(flow.id) == 1
+        turn(site)
+        how(connection, flow.ids[1:])
+        turn(site)
+        assert called() == callbacks
+
+
+def test_a_callback_that_fails_is_no_failure_of_its_workflow_and_is_retried_alone(client, connection, site):
+    flow = Workflow("mails", on_finish=Do("finish"))
+    flow.add(Do())
+    flow = client.enqueue_workflow(flow)
+    complete(connection, flow.ids)
+    turn(site)
+    [callback] = claim(connection, MINE)
+    discard(connection, [callback.id])
+    turn(site)
+
+    assert client.workflow(flow.id).state is Progress.COMPLETED
+    assert client.retry_workflow(flow.id) == 0
+    assert client.retry(callback.id)
+    assert [job.id for job in claim(connection, MINE)] == [callback.id]
 
 
 def test_a_step_waits_for_its_gates_and_its_delay_when_its_parents_have_ended(client, connection, site):
