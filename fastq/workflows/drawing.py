@@ -37,11 +37,7 @@ ORDER = ("completed", "running", "available", "scheduled", "retryable", "waiting
 
 def drawn(steps: Sequence[DrawnStep], width: int = WIDTH) -> list[str]:
     """Return the lines of the drawing of a workflow, without its heading."""
-    for folding in foldings(steps, MOST):
-        graph = list(_graph(folding))
-        wide = max((len(text) for text, _ in graph), default=0)
-        if wide <= GRAPH:
-            break
+    folding, graph, wide = _fitting(steps)
     names = [_name(steps, node) for node in folding.nodes]
     labels = [_label(name, node) for name, node in zip(names, folding.nodes, strict=True)]
     label = min(LABEL, max(map(len, labels), default=0))
@@ -57,6 +53,17 @@ def drawn(steps: Sequence[DrawnStep], width: int = WIDTH) -> list[str]:
     if folding.nodes and not folding.lanes and len(folding.nodes) < len(steps):
         lines.append(_cut("(too many different steps to draw: these are the kinds)", width))
     return lines
+
+
+def _fitting(steps: Sequence[DrawnStep]) -> tuple[Folding, list[tuple[str, int | None]], int]:
+    """Return the first way to draw the steps that is narrow enough, else the last one; its lines, and how wide they are."""
+    found = Folding([]), list[tuple[str, "int | None"]](), 0
+    for folding in foldings(steps, MOST):
+        graph = list(_graph(folding))
+        found = folding, graph, max((len(text) for text, _ in graph), default=0)
+        if found[-1] <= GRAPH:
+            break
+    return found
 
 
 def _graph(folding: Folding) -> Iterable[tuple[str, int | None]]:
