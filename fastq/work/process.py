@@ -1,20 +1,21 @@
 """One worker process: put producer, modes of executing and completer together, watch over them, take them down in order.
 
 Runs in a child of the fork server. The main thread is the watchdog: it listens to the supervisor on a pipe, ticks, and
-decides how the process ends; the work is done by the other threads. The child inherits no connection and no thread. Only this
-process writes our desk on the board, each word by one thread, and the supervisor reads it.
+decides how the process ends; the work is done by the other threads. The child inherits no connection and no thread. The
+supervisor wipes our desk on the board before we start; from then on only this process writes it, each word by one thread
+(board.py), and the supervisor reads it.
 
 Ends:
     stop         stop claiming; hand back jobs that have not started; let running jobs and singletons end until
                  FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write all completions; exit 0
     kill         hand everything back at once, exit within a second
-    recycle      a thread had to be given up: leave the desk, so that the supervisor seats a successor beside us. Also when the
-                 supervisor has replaced us already, because we were silent. In both cases: stop as above, but let the other
-                 jobs run up to their own timeouts, unless told to stop; exit RECYCLED
+    recycle      the watchdog part has given up a slot, or `Singletons` a function (each counts its own in `stuck`, `_watch` adds
+                 them up): leave the desk, so that the supervisor seats a successor beside us. Also when it has done so already,
+                 because we were silent. Then stop as above, but let the other jobs run up to their own timeouts; exit RECYCLED
     alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
                  or the next supervisor gives our jobs back, and nothing of ours may run beside theirs.
 
-Until the last job has ended it listens to the supervisor: also at its end it obeys `cancel`, and `stop` and `kill` end it sooner.
+Also at its end it obeys the supervisor's `cancel`, and `stop` and `kill` end it sooner.
 It deliberately repairs nothing that a new process repairs: an exception in a thread of ours ends the process.
 """
 
@@ -101,7 +102,7 @@ def main(seat: Seat) -> NoReturn:
 
 
 class Inboxes(Service):
-    """The jobs that have not started. They leave the inboxes when the producer puts none in any more, before the modes stop."""
+    """The jobs that have not started: the main thread takes them out after the producer's end, before the modes stop."""
 
     def __init__(self, feeds: Sequence[Feed]) -> None:
         self._feeds = feeds
@@ -119,7 +120,10 @@ class Inboxes(Service):
 
 
 class Process:
-    """The parts of one worker process, and the main thread's loop."""
+    """The parts of one worker process, which are not replaced, and the main thread's loop.
+
+    Parts call `_connect`, `_completed` and `_wake_producer` in their own threads; `_thread_broke` runs in the thread that broke.
+    """
 
     def __init__(self, seat: Seat) -> None:
         config = seat.config
@@ -156,10 +160,9 @@ class Process:
     def _in_order(self, *, works: bool) -> list[Service]:
         """List the parts as they start; they stop from the last to the first.
 
-        Jobs go from the producer through the inboxes and the modes to the completer, so the completer starts first and stops
-        last: it takes the jobs that the others still hand on. The singletons end beside the jobs, so they are told first. `away`
-        ticks first: after an absence it takes the jobs back that nobody may start any more. An app of singletons alone has no
-        producer: it leaves jobs to processes that know their kinds.
+        The completer takes the jobs that the others still hand on, so it starts first and stops last. The singletons end beside
+        the jobs, so they are told first. `away` ticks first: after an absence it takes the jobs back that nobody may start. An
+        app of singletons alone has no producer: it leaves jobs to processes that know their kinds.
         """
         producer = [self.producer] if works else []
         return [self.away, self.completer, *self.modes, self._inboxes, *producer, self.watchdog, self.singletons]
@@ -226,7 +229,7 @@ class Process:
         return self._stop(0)
 
     def _listen(self, seconds: float) -> None:
-        """Wait so long for a word of the supervisor, and obey it."""
+        """Wait so long for words of the supervisor, and obey."""
         lines: list[bytes] = []
         for fd, _ in self._poller.poll(seconds * 1000):
             heard = os.read(fd, 65_536)
@@ -250,7 +253,7 @@ class Process:
         self._replaced = True
 
     def _tick(self) -> None:
-        """Let each part act on its deadlines, and cut its overdue statements; its sessions are those of its thread."""
+        """Let each part act on its deadlines, and cut the overdue statements of its thread's sessions."""
         for part in self._parts:
             part.tick()
             cut_overdue(part.watched(), time.monotonic())
@@ -276,7 +279,7 @@ class Process:
         return BROKEN if any(part.owes for part in self._parts) else code
 
     def _kill(self) -> int:
-        """Hand everything back and leave; the completer may finish the statement that it has under way."""
+        """Hand everything back and leave; the completer may finish its statement under way."""
         for part in reversed(self._parts):
             part.stop()
         self._hand_back(self._inboxes.drained() + self.watchdog.held())
@@ -285,7 +288,7 @@ class Process:
         return BROKEN if self.watchdog.held() or self.outbox.jobs else 0
 
     def _await(self, part: Service, seconds: float) -> None:
-        """Wait for the end of a part, so long at most; tick and listen meanwhile."""
+        """Wait so long for the end of a part; tick and listen meanwhile."""
         deadline = time.monotonic() + seconds
         while not part.ended and time.monotonic() < deadline:
             part.join(LISTEN)
@@ -293,13 +296,13 @@ class Process:
             self._tick()
 
     def _await_jobs(self) -> None:
-        """Wait until each job's outcome is in the outbox; until told to stop, as long as their own timeouts let them."""
+        """Wait until each job's outcome is in the outbox; until a stop, as long as their timeouts let them."""
         while self._working() and not self._failed.is_set() and (self._end_by is None or time.monotonic() < self._end_by):
             self._listen(TICK if self._end_by is None else LISTEN)
             self._tick()
 
     def _working(self) -> bool:
-        """Tell whether a slot may still put something into the outbox (`current` is cleared before), or a singleton runs."""
+        """Tell whether a slot may still put a job into the outbox, or a singleton runs."""
         return any(part.working for part in self._parts)
 
     def _hand_back(self, jobs: list[Any]) -> None:
@@ -317,7 +320,7 @@ class Process:
         self.desk[board.ENDED] += count
 
     def _thread_broke(self, args: threading.ExceptHookArgs) -> None:
-        """Tell of an exception in a thread of ours and end the process: a new one starts clean."""
+        """Tell of an exception in a thread of ours and end the process."""
         sys.excepthook(args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback)
         if args.thread is not None and args.thread.name.startswith("fastq"):
             self.broke()
@@ -337,5 +340,5 @@ def ring_size(config: Config) -> int:
 
 
 def desk_count(config: Config) -> int:
-    """Return how many desks a host has: at each place one process works while another, that recycles, may still leave."""
+    """Return how many desks a host has: at each place one process works while another, that recycles, may leave."""
     return 2 * config.process_count

@@ -1,7 +1,8 @@
 """The seat that a child of the fork server is given, its first steps, and its exit.
 
-Run by the main thread of a worker process, before and after process.py; the supervisor makes the seat (children.py) and knows
-the exit codes (places.py). It deliberately knows nothing of the work in between.
+Run by the main thread of a worker process, before and after process.py; `die_with_parent` by the fork server, too. The
+supervisor's main thread makes the seat (host/fork_server.py), which nobody changes afterwards, and knows the exit codes
+(host/places.py). The module keeps no state, and deliberately knows nothing of the work in between.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Run the singletons of an application: each in a thread of its own, while this process holds its lease.
 
-The main thread of each worker process makes a `Singletons` and makes all calls of it. It has threads and connections only in the
-process in the supervisor's first place, and only if the registry has singletons: a thread for each singleton, and one elector,
-which stands for all leases 'singleton:NAME' in a thread and on a connection of its own.
+The main thread of each worker process makes a `Singletons`, with a `Runner` for each singleton, and makes all calls of it. It has
+threads and connections only in the process in the supervisor's first place, and only if the registry has singletons: a thread for
+each singleton, and one elector, which stands for all leases 'singleton:NAME' in a thread and on a connection of its own. The
+supervisor's listener asks `is_singletons`, which is pure.
 
     begins      the elector acquired the lease: the thread calls the function, again AGAIN s after it has returned
     fails       the function raised: the lease is given up, so that another process may try, and we rest, longer each time
@@ -74,7 +75,7 @@ def is_singletons(lease: str) -> bool:
 
 
 class Held:
-    """The lease of a singleton, held by this process for one term."""
+    """The lease of a singleton, held by this process for one term. Made by the elector's thread, for the runner's."""
 
     def __init__(self, handle: Singleton, notice: Notice) -> None:
         self.handle = handle
@@ -98,13 +99,13 @@ class Runner:
         self._is_async = inspect.iscoroutinefunction(function)
         self._config = config
         self._rests = Backoff(FIRST_REST, LONGEST_REST)  # after failures; the function's thread uses it
-        self._stopping = False  # under the lock, like _held
-        self._held: Held | None = None  # from the beginning of the term to the end of its run
+        self._stopping = False  # written by the main thread, under the lock
+        self._held: Held | None = None  # a term until its run ends; set by the elector's thread, cleared by ours, under the lock
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
-        self._inside: Held | None = None  # written by the thread: the function runs, in that term
+        self._inside: Held | None = None  # written by our thread: the function runs, in that term; the other two read it
         self._interrupt = Interrupt(SingletonStopped, lambda: self._inside)
-        self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None  # written by the thread
+        self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None  # ours writes it, the main thread reads it
         self.thread = threading.Thread(target=self._live, name=f"fastq singleton {name}", daemon=True)
 
     @property

@@ -2,7 +2,8 @@
 
 The main thread of a worker process makes these objects before any other thread starts; from then on the producer's thread alone
 uses them. A queue has one `Demand` and two `Portion`s: one in its `Demand`, for the available jobs, and one in its `Waiting`
-(waiting.py), for the waiting ones. A `Demand` is called once before a claim (`wanted`) and once for each answer (`brought`):
+(waiting.py), for the waiting ones. The producer asks a `Demand` before each claim and before it sleeps (`wanted`), and tells it
+each answer (`brought`):
 
     Demand     as many jobs as the executors can start, and as many again as they will start soon. Jobs are held ready at the
                pace at which they have ended lately, so slow jobs are not hoarded by one process while another idles, and fast

@@ -1,9 +1,10 @@
 """Find jobs that this process runs according to the table, but does not hold, and end their attempts: nobody else ever would.
 
-A row stays `running` with nobody running it when the database has forgotten a completion (a failover to a standby that lagged,
-a restore, a crash where commits are not waited for), or when a completion was given up since the database refused it. The
-process lives, so no rescue comes for its jobs. Used by the producer's thread: serial with its claims, so no claim of its own is
-on its way, and a claim without an answer has been settled by then (unanswered.py).
+A row stays `running` with nobody running it when the database has forgotten a completion (a failover to a standby that lagged, a
+restore, a crash where commits are not waited for), or when a completion was given up since the database refused it. The process
+lives, so no rescue comes for its jobs. The main thread makes a `Forgotten`; from then on the producer's thread alone uses it and
+writes it: serial with its claims, so no claim of its own is on its way, and a claim without an answer has been settled by then
+(unanswered.py).
 
     when     on each new connection of the producer or the completer, and every INTERVAL; after a long look, later
     where    job_ready from the left, as far as this process has ever claimed: not through the backlog (`reached`, the producer's)
@@ -93,7 +94,7 @@ class Numbers(Protocol):
 
 
 class Surroundings(Protocol):
-    """The part of the process around it that is needed here."""
+    """The attributes of `Process` (work/process.py) that are needed here; its main thread has set them before, once."""
 
     feeds: list[Feed]
     held: Held
@@ -107,7 +108,7 @@ class Surroundings(Protocol):
 
 @dataclass
 class Batch:
-    """The batch of a job that was found in the table: it has one row, and is never executed."""
+    """The batch of a job that was found in the table: it has one row, is never executed, and never changes."""
 
     kind: str
     queue: str

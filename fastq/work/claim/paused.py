@@ -1,9 +1,10 @@
 """Know the kinds that are paused: for this process they are kinds without a worker, until somebody resumes them.
 
-Used by the producer's thread alone: it asks before the first claim of each connection, after the hint '@pause', and now and then.
-So a claim decides nothing. A job of a paused kind that it brings is put to `waiting`, uncharged, like one of a kind that nobody
-knows; jobs ahead of the cursor are put there without a claim (resting.py), and no look takes them from there (waiting.py) before
-the kind is resumed.
+The main thread makes a `Paused`; from then on the producer's thread alone uses it and writes it: it asks before the first claim
+of each connection, after the hint '@pause', and now and then. The producer hands the answer on to receiver.py, waiting.py and
+resting.py. So a claim decides nothing. A job of a paused kind that it brings is put to `waiting`, uncharged, like one of a kind
+that nobody knows; jobs ahead of the cursor are put there without a claim (resting.py), and no look takes them from there
+(waiting.py) before the kind is resumed.
 
 Invariant: after the answer that tells of a pause this process starts no job of that kind that it claims then. A job that it had
 claimed before runs. It deliberately keeps nothing of the jobs: their rows say that they wait for a worker of their kind.
@@ -30,7 +31,7 @@ class Paused:
     """The paused kinds, as one process knows them; `words` are those of its first queue, for the hints concern all queues."""
 
     def __init__(self, words: CursorWords, config: Config) -> None:
-        self.kinds: frozenset[str] = frozenset()
+        self.kinds: frozenset[str] = frozenset()  # as of the last answer
         self.look_at = 0.0  # monotonic
         self._words = words
         self._heard = -1  # hints when the last question was sent

@@ -1,4 +1,7 @@
-"""Claim jobs in bulk for all executors of a process, decode them, hand them out: one thread per worker process.
+"""Claim jobs in bulk for all executors of a process, decode them, hand them out: one thread per worker process, the producer's.
+
+The main thread makes the `Producer` and calls the methods that a service has (`start`, `stop`, `watched` ...); any thread calls
+`wake`. All else runs in the producer's thread, which alone writes the attributes, but for `stopping`.
 
 A round looks at each queue: is there room, and can a look at the database find something? Then it takes the queue's turn,
 claims, decodes and fills the inbox. Between rounds it sleeps on a pipe, into which write: the supervisor (a notification
@@ -64,7 +67,7 @@ class Numbers(Protocol):
 
 
 class Written(Protocol):
-    """The part of the completer that a producer needs."""
+    """The part of the completer that a producer needs; completer.py says which thread writes which attribute."""
 
     completed: int  # jobs so far
     sessions: int  # opened so far
@@ -73,7 +76,10 @@ class Written(Protocol):
 
 
 class Surroundings(Protocol):
-    """The part of the process around it that a producer needs."""
+    """The attributes of `Process` (work/process.py) that the producer needs.
+
+    The main thread sets them before it makes the producer, and they are not replaced afterwards.
+    """
 
     @property
     def seat(self) -> Numbers:
@@ -95,7 +101,7 @@ class Surroundings(Protocol):
 
 
 class Source:
-    """All that a producer keeps for one queue."""
+    """All that a producer keeps for one queue. Made by the main thread, then used by the producer's alone."""
 
     def __init__(
         self, feed: Feed, name: Callable[[int], int], board: Board, kinds: Iterable[str], budget: Budget, config: Config
@@ -114,7 +120,7 @@ class Source:
 
 
 class Producer(Threaded):
-    """The producer's thread."""
+    """The producer's thread, and all that it keeps."""
 
     def __init__(self, around: Surroundings, workers: Mapping[str, Worker[Any]], connect: Callable[[], Connection]) -> None:
         self.stopping = False  # written by the main thread

@@ -1,8 +1,9 @@
 """Take in the jobs of a claim: decode them, note their ids on the board, hand them out.
 
-Used by the producer's thread alone. The ids are in the rings of the board before the next claim is sent, and before any of the
-jobs starts; only then is the claim no longer under way. A job that cannot run here (its args do not decode, its kind has no
-worker in this program) goes to the completer with its outcome. It deliberately sends no statement.
+The main thread makes a `Receiver`; from then on the producer's thread alone uses it and writes it. The ids are in the rings of
+the board before the next claim is sent, and before any of the jobs starts; only then is the claim no longer under way. A job that
+cannot run here (its args do not decode, its kind has no worker in this program) goes to the completer with its outcome. It
+deliberately sends no statement.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Surroundings(Protocol):
-    """The part of the process around it that the receiver needs."""
+    """The attribute of `Process` (work/process.py) that the receiver needs; its main thread has set it before, once."""
 
     outbox: Outbox
 
@@ -43,7 +44,7 @@ class Receiver:
     """The jobs that one process has claimed, on their way from a claim to its lanes."""
 
     def __init__(self, around: Surroundings, workers: Mapping[str, Worker[Any]], under_way: UnderWay) -> None:
-        self.claimed = 0  # jobs so far
+        self.claimed = 0  # jobs so far; the producer reads it
         self.oddities = Oddities()
         self._states = any(worker.max_attempts not in (None, DEFAULT_MAX_ATTEMPTS) for worker in workers.values())
         self._outbox = around.outbox

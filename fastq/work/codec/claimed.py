@@ -3,10 +3,11 @@
 Made by the producer from the blobs of sql/job_claim.sql; its jobs look things up here for as long as they live
 (`JobBatch` in job.py). Columns are arrays: a claim of 5,000 jobs makes a dozen objects, not 50,000.
 
-The rows of an UPDATE come in the order of the table's pages. That is nearly always the order of seq; where it is not (pages
-were used again, or the claim spans priorities) the rows are sorted here, so that jobs start in their order. It splits the rows
-by kind and deliberately does not decode args: codec.py does. Made and read in the producer's thread; a job looks its batch up
-in the thread that has the job.
+The rows of an UPDATE come in the order of the table's pages. That is nearly always the order of seq; where it is not (pages were
+used again, or the claim spans priorities) the rows are sorted here, so that jobs start in their order. It splits the rows by kind
+and deliberately does not decode args: codec.py does. A claim and its batches are made and written in the producer's thread alone,
+here, in codec.py and in receiver.py, before any of their jobs is handed out; a job looks its batch up in the thread that has the
+job.
 """
 
 from __future__ import annotations

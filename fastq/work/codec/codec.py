@@ -1,8 +1,9 @@
 """The one door to the codec: from a claim to its jobs, and from completions to arrays, by the C core or its Python twin.
 
 In a worker process, `decode` runs in the producer's thread, the encoders run there and in the completer's. `FASTQ_CODEC` asks for
-one of the twins; `auto` takes C where it is there. Decided once per process, at its start: code that has a configuration calls
-`use`, before any thread of ours runs. Without that, it is decided at the first call.
+one of the twins; `auto` takes C where it is there. Decided once per process, at its start: the main thread of a worker process
+(seat.py) or of a command calls `use`, before any thread of ours runs. Without that, it is decided at the first call. That
+decision is the only state (`_twin`).
 
 Splitting a claim by kind and making its jobs is the same with either twin, so it is done here; a twin reads the args of one kind.
 It deliberately does not decide over a job that cannot run: the producer does.

@@ -1,1 +1,4 @@
-"""The completer's thread: write the outcomes of jobs, a batch at a time; hand back jobs that never started."""
+"""The completer's thread writes the outcomes of jobs, a batch at a time.
+
+At the end of the process its main thread hands back the jobs that never started, or that do not end (hand_back.py).
+"""

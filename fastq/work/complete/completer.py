@@ -4,8 +4,10 @@ The first outcome after a quiet moment is written at once; while a statement is 
 with the load, and there is no interval to tune.
 
 This is the thread: it takes batches out of the outbox, has the writer write them, counts the jobs that have left, calls the
-producer when it waits for that, and tries again the jobs that the writer has set aside. It deliberately knows no statement and no
-outcome: the statements are listed in writes.py, and writer.py decides how a batch that fails is tried again.
+producer when it waits for that, and tries again the jobs that the writer has set aside. The main thread makes the `Completer` and
+calls the methods that a service has (`start`, `finish`, `watched`, `owes`); `_run` and all that it calls are the completer's
+thread, which alone writes the attributes that name no other writer. It deliberately knows no statement and no outcome: the
+statements are listed in writes.py, and writer.py decides how a batch that fails is tried again.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Used by the main thread of a worker process: the producer has ended by then, and the completer has enough to do. Jobs that cannot
 be handed back, because the database is away or a row is locked, are left to the supervisor, which reads the board after our end.
+It keeps nothing; the jobs come from the inboxes and slots, which their threads have left by then or will not leave in time.
 """
 
 from __future__ import annotations

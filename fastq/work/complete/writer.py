@@ -4,8 +4,10 @@ Used by the completer's thread; starts none of its own, so that a test or a tool
 statements is in writes.py; this module decides how to go on when one of them fails:
 
 - A part that Postgres refuses because of a value is halved until the one row at fault is found, and that job fails with the
-  reason. Where Postgres refuses that too, the failure is written without a text; where even that is refused, forgotten.py takes
-  the job.
+  reason. Where Postgres refuses that too, the failure is written without a text; where even that is refused, the writer counts
+  the outcome in `unwritten` and lets go of the job, and the row stays `running`. The producer's thread (claim/forgotten.py) finds
+  the row later, as one that this process runs according to the table and does not hold. If the process ends before that, its
+  supervisor gives the job back.
 - An object that is no outcome, or one that cannot be encoded, fails its job in the same way: it must neither end the process nor
   have the job run again for ever.
 - A lost connection is rebuilt and its part sent again, which is safe: rows that were committed before the answer was lost are no
@@ -57,11 +59,15 @@ LOCKED_REST = 1.0
 
 
 class Writer:
-    """The way of outcomes into the database. One thread writes; the attributes say which others read or write them."""
+    """The way of outcomes into the database. The completer's thread writes; attributes say which others read or write them."""
 
     def __init__(self, config: Config, connect: Callable[[], Connection]) -> None:
-        self.session = Kept(connect)  # the watchdog and the producer's thread read its connection
-        self.aside: list[Job[Any]] = []  # their rows were locked; read by the producer's thread (held.py)
+        # Opened and dropped by the completer's thread; the main thread reads its connection to cut an overdue statement.
+        self.session = Kept(connect)
+        # Jobs with locked rows. The writer adds to this list in the completer's thread, and the completer takes the whole
+        # list and has it written again; the producer's thread (held.py) and, when the process breaks, its main thread
+        # (process.py) only read it.
+        self.aside: list[Job[Any]] = []
         self.unwritten = 0  # outcomes that could not be written; read by the main thread
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
         self.ending = threading.Event()  # set by the main thread: the process ends, so pauses are short

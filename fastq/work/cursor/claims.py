@@ -77,11 +77,11 @@ class Tried(NamedTuple):
 
 
 class Claims:
-    """The claims of one queue by one process."""
+    """The claims of one queue by one process. The producer's thread alone uses and writes this."""
 
     def __init__(self, name: str) -> None:
-        self.bound = NO_BOUND  # of the next claims; the producer's
-        self.tried: Tried | None = None  # the claim that has no good answer yet
+        self.bound = NO_BOUND  # of the next claims; demand.py sets it
+        self.tried: Tried | None = None  # the claim that has no good answer yet; the producer clears it when the claim has failed
         self._name = name
         self._careful_until = 0.0  # monotonic seconds: parts may not be ours alone
 

@@ -159,10 +159,11 @@ class Backlog:
 
 
 class Cursor:
-    """The cursor of one queue on this host.
+    """The cursor of one queue on this host, as one process has it; the words alone are shared with the others.
 
-    The methods that look or take a part are called in the turn, or after it was waited for in vain; the others need no turn: they
-    ask, send what was taken in it, or set a word that the next look puts right.
+    The main thread makes it, and the producer's thread alone uses it. The methods that look or take a part are called in the
+    turn, or after it was waited for in vain; the others need no turn: they ask, send what was taken in it, or set a word that the
+    next look puts right.
     """
 
     def __init__(self, board_: Board, queue: int, name: str, poll_interval: float) -> None:
@@ -172,7 +173,7 @@ class Cursor:
         self.low_water = LowWater(name, words)
         self.rescan = Rescan(words)
         self.parts = Backlog(words)
-        self.waited_in_vain = False  # for the turn, the last time
+        self.waited_in_vain = False  # for the turn, the last time; looks.py reads it
         self._fd = board_.fd
         self._queue = queue
         self._poll_ns = int(poll_interval * 1e9)

@@ -1,1 +1,1 @@
-"""The executors: run the user's code in threads and on an event loop, and see to it that no job outlasts its time."""
+"""The executors: threads and an event loop run the user's code; the main thread sees to it that no job outlasts its time."""

@@ -11,7 +11,8 @@ A timeout or a cancellation is a `task.cancel()`, set off by the watchdog throug
 await. A coroutine that never awaits holds up every other on the loop; YIELD_EVERY keeps ours from being that one. After the
 watchdog has given a job up it asks the loop for an answer (`ask`), and gives the whole loop up if none comes.
 
-Everything here runs in the loop's thread but for the methods that say otherwise.
+Everything here runs in the loop's thread, and is written by it, but for the methods and attributes that say otherwise. The main
+thread makes the objects.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class LoopLane(Lane):
 
     def __init__(self, loop: Loop, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> None:
         super().__init__(Loop.name, board, concurrency, call_producer)
-        self.free: list[LoopSlot] = []
+        self.free: list[LoopSlot] = []  # filled by the main thread before the loop runs
         self._loop = loop
 
     def wake(self) -> None:
@@ -56,7 +57,7 @@ class LoopLane(Lane):
         self._loop.call(self._loop.start_slots, self)
 
     def busy(self) -> int:
-        """Count the slots that have a job, by the board."""
+        """Count the slots that have a job, by the board. The producer's."""
         return sum(word > 0 for word in self.board.slots)
 
 
@@ -90,7 +91,7 @@ class Loop(Mode):
 
     def __init__(self, outbox: Outbox, number: int) -> None:
         super().__init__(outbox, number)
-        self._slots: list[LoopSlot] = []
+        self._slots: list[LoopSlot] = []  # of all lanes; complete before the loop runs
         self._finished = False  # written by the main thread
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run_loop, name="fastq loop", daemon=True)
@@ -130,7 +131,7 @@ class Loop(Mode):
         )
 
     def ask(self) -> None:
-        """Have `answered` become true when the loop comes to it."""
+        """Have `answered` become true when the loop comes to it. The watchdog's, in the main thread."""
         self.answered = False
         self.call(self._answer)
 

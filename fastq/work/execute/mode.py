@@ -4,8 +4,9 @@ A mode takes jobs from the inboxes of its lanes, one per queue, and puts each jo
 *slots*, as many per lane as the queue's concurrency; a slot works one job after the other. The board shows each slot's job to
 the supervisor, and `Slot` shows it to the watchdog, which tells overdue jobs to end through `Slot.interrupt`.
 
-modes.py lists all modes. A mode is a module of its own and that list's line: process, feed, dispatcher, watchdog, board and
-supervisor go through the classes of this module, and name no mode.
+The main thread of a worker process makes modes, lanes and slots; each attribute and table below names its writer. The producer's
+thread reads the slots, too (shared/held.py). modes.py lists all modes. A mode is a module of its own and that list's line:
+process, feed, dispatcher, watchdog, board and supervisor go through the classes of this module, and name no mode.
 
 An attempt, as its slot shows it (`Phase`), written by the slot:
     RESTING    no job, or between two of the others for some instructions

@@ -1,6 +1,7 @@
 """All ways of executing, in the order in which their lanes stand on the board. To add one, write its module and name it here.
 
-Read by the main thread of a worker process when it starts, and by `fastq run`.
+Read by the main thread of a worker process when it starts, and by that of `fastq run` (the registry is checked, the board is
+made). Nothing is kept here: a process keeps the modes that were made for it.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class ThreadLane(Lane):
 
     def __init__(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> None:
         super().__init__(Threads.name, board, concurrency, call_producer)
-        self._resting: deque[threading.Lock] = deque()
+        self._resting: deque[threading.Lock] = deque()  # an executor puts its gate in, the thread that wakes it takes it out
 
     def rest(self, gate: threading.Lock) -> None:
         """Sleep until another thread wakes this executor; on waking, wake the next while there are jobs."""
@@ -70,7 +70,7 @@ class ThreadLane(Lane):
             return
 
     def busy(self) -> int:
-        """Count the executors that do not rest."""
+        """Count the executors that do not rest. The producer's."""
         return self.concurrency - len(self._resting)
 
     def stop(self) -> None:
@@ -171,7 +171,7 @@ class Executor(Slot):
 
 
 class Threads(Mode):
-    """The executor threads of all queues."""
+    """The executor threads of all queues: the main thread's, which makes them before any starts and makes all calls of this."""
 
     name = "threads"
     polite_share = 0.2

@@ -43,7 +43,7 @@ BEYOND_GRACE = 2.0
 
 
 class Watched:
-    """One slot and its job, as they were seen last."""
+    """One slot and its job, as they were seen last. The watchdog's own; `slot` and `mode` are shared with other threads."""
 
     def __init__(self, mode: Mode, slot: Slot) -> None:
         self.mode = mode

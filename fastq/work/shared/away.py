@@ -32,7 +32,7 @@ interpreter for so long makes the same gap in a process that is well; then jobs 
 
 
 class Away(Service):
-    """The absences of one process."""
+    """The absences of one process. The main thread makes it and alone writes its attributes."""
 
     def __init__(self, config: Config, held: Held) -> None:
         self.times = 0  # that it was away; written by the main thread, read by the producer's

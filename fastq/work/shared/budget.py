@@ -11,7 +11,8 @@ Each claim may go beyond its bytes by the one job that reaches them; without tha
 The allocator keeps the memory of large args that have ended, in pieces between what lives on: 50 MB of an idle process, in one
 run of twenty. So the completer has that memory given back to the system when nothing large is held any more.
 
-Written by two threads: the producer adds, the completer subtracts. It deliberately knows nothing of queues.
+The main thread makes the `Budget` of a process, with its producer. Then two threads write it: the producer's adds, the
+completer's subtracts; each attribute names the one that writes it. It deliberately knows nothing of queues.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ class Budget:
     """The bytes of one process. `limit` is FASTQ_PREFETCH_BYTES, `ring` how many jobs may be claimed and unwritten."""
 
     def __init__(self, limit: int, ring: int) -> None:
-        self.counted_from = max(1, limit // 2 // ring)  # bytes of a job's args
+        self.counted_from = max(1, limit // 2 // ring)  # bytes of a job's args; constant, like the next two
         self._large = limit // 2
         self.share = share(limit)  # that one claim may bring
         self._sizes: dict[tuple[int, int], int] = {}  # by claim and id; the producer puts in, the completer takes out
         self.came = 0  # bytes of large args that were claimed; the producer's
         self.left = 0  # bytes of these whose outcomes are written; the completer's. While the two are equal, none are held
         self.trimmed = 0  # of these, when memory was given back last; the completer's
-        self._rests = (0, 0.0)  # what had left when the completer rested first, and when that was (monotonic)
+        self._rests = (0, 0.0)  # `left` when the completer rested first, and when that was (monotonic); the completer's
 
     def room(self) -> int:
         """Return how many bytes of large args may be claimed, beside those that are held; none or less: nothing may."""

@@ -1,8 +1,8 @@
 """One queue as its worker process sees it: the lanes, and the inlet through which jobs come to them.
 
-Made by the process and used by the thread of the producer alone, but for `drain` and `concurrency`, which the main thread uses.
-How many jobs wait and run is read off the inlet, so executors do nothing for it. It deliberately talks to no database and wakes
-nobody but executors.
+The main thread makes the feeds, before any other thread starts; from then on the producer's thread uses them. The main thread
+uses `drain`, `lanes` and `concurrency`, too. How many jobs wait and run is read off the inlet, so executors do nothing for it. It
+deliberately talks to no database and wakes nobody but executors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Feed:
         self.concurrency = lanes[0].concurrency
         self.dispatcher = Dispatcher(self.concurrency, lanes) if len(lanes) > 1 else None
         self.inlet = self.dispatcher or lanes[0]  # where jobs go in, wait and are counted
-        self.claimed = 0
+        self.claimed = 0  # jobs so far; written by the producer's thread alone, here and in demand.py, like the next two
         self.handed = 0  # jobs that were handed out last, 0 once they are known to have run out
         self.handed_at = time.monotonic()
 

@@ -1,6 +1,9 @@
 """Keep a process that a job forks from acting in our name: from hearing our signals, from going on with our jobs.
 
-The hook runs in the child, in the thread that forked, the only one there; `forked` is read after code of the user's has run.
+The main thread of a worker process calls `ignore_signals` when it sits down (seat.py) and `guard` before it starts the parts
+(process.py). The hooks before and after a fork run in the thread that forks, `_forked` in the child, in its only thread. It sets
+`forked`; executors, the event loop and the threads of singletons read that after code of the user's has run, and call `leave`.
+
 A job may fork (`multiprocessing` does): the child has a copy of the inbox, of the loop, of the pipe that stops us, and the very
 board. So its signals are Python's own again before it runs anything, and where its part of `work` ends it ends, too.
 

@@ -5,7 +5,8 @@ completer. Nothing keeps a list of them: it would cost each job something, and i
 is, for some instructions, in a local variable of a thread alone. So a look (`Held.jobs`) may miss those of threads that just then
 wait for the interpreter. An `Account` is exact: it looks until it has seen as many as were held when it was begun.
 
-Used by the producer's thread; `let_go` by the main thread too. It deliberately talks to no database.
+The main thread makes a `Held`. The producer's thread uses it; the main thread calls `let_go`, too. It keeps nothing but the
+places where it looks, which belong to others. It deliberately talks to no database.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Slots(Protocol):
 
 
 class Places(Protocol):
-    """Where the jobs of a process are."""
+    """The places where the jobs of a process are: attributes of `Process`, which its main thread has set before, once."""
 
     feeds: list[Feed]
     outbox: Outbox

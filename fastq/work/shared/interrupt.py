@@ -1,9 +1,10 @@
 """Throw an exception into a thread while it runs code of the user's, and into nothing else.
 
-Two threads take part. The *target* runs code of the user's on behalf of a subject (a job, the term of a singleton): it shows the
-subject in an attribute of its own while that code runs, and `None` otherwise. The *thrower* (the main thread of the worker
-process) calls `throw`. Python raises a thrown exception in the target at one of its next bytecodes, or when the C call that the
-target is in returns; nobody can say exactly when, and nobody can take the exception back.
+Two threads take part. The *target* (an executor, the thread of a singleton) runs code of the user's on behalf of a subject (a
+job, the term of a singleton): it shows the subject in an attribute of its own while that code runs, and `None` otherwise. The
+*thrower* (the main thread of the worker process) makes an `Interrupt` for each target and calls `throw`. Python raises a thrown
+exception in the target at one of its next bytecodes, or when the C call that the target is in returns; nobody can say exactly
+when, and nobody can take the exception back.
 
 Invariant: an exception that was thrown has been raised before the target begins anything else. It holds because each side
 writes before it reads. The thrower shows the throw, then looks whether the target still runs the subject, and only then throws.

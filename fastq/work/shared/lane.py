@@ -1,8 +1,9 @@
 """The way forward inside a process: inboxes of jobs on their way to be executed, an outbox of jobs on their way to the completer.
 
-Shared by the producer's thread (puts jobs in), the threads that execute (take jobs out, put them into the outbox), the
-completer's thread (takes jobs out of the outbox) and the main thread (takes out jobs that have not started, and puts STOP in).
-`deque.append`, `popleft`, `pop` and `extend` are atomic in CPython, so there is no lock per job.
+The main thread makes all of it before any other thread starts. Shared by the producer's thread (puts jobs into inboxes, and into
+the outbox those that cannot run here), the threads that execute (take jobs out, put them into the outbox), the completer's thread
+(takes jobs out of the outbox) and the main thread (takes out jobs that have not started, puts STOP in, and puts jobs that were
+given up into the outbox). `deque.append`, `popleft`, `pop` and `extend` are atomic in CPython, so there is no lock per job.
 
 A queue has a lane for each mode (work/execute/mode.py) that the app's workers are of. Where it has one, jobs go straight into
 that lane's inbox. Where it has several, they share the queue's concurrency: the jobs wait in a `Dispatcher` before the lanes, in
@@ -41,7 +42,7 @@ class Mark(enum.Enum):
 
 
 class Lane(ABC):
-    """The inbox of one queue for one mode."""
+    """The inbox of one queue for one mode; `mode`, `board`, `concurrency` and `call_producer` never change."""
 
     def __init__(self, mode: str, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> None:
         self.mode = mode
@@ -152,7 +153,7 @@ class Outbox:
     """Completions on their way to the completer, which sleeps when there are none."""
 
     def __init__(self) -> None:
-        self.jobs: deque[Job[Any]] = deque()
+        self.jobs: deque[Job[Any]] = deque()  # any thread puts jobs in, the completer's alone takes them out
         self.append = self.jobs.append
         self.asleep = False  # set by the completer; executors look after they have put something in, and the first clears it
         self._gate = threading.Lock()

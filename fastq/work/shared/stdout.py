@@ -1,8 +1,9 @@
 """Keep what jobs print in whole lines: `print` writes a text and its line end apart, and sixteen threads print at once.
 
-Installed in each worker process, in place of `sys.stdout`; every thread that prints uses it. A thread's text is kept until its
-line ends, and then goes out in one write. `flush()` gives out the line that this thread has begun, as for a row of dots; lines of
-other threads stay until they end, or the process ends (`finish`).
+The main thread of a worker process calls `install` when it sits down, in place of `sys.stdout`, and `finish` when it ends (both
+in seat.py); every thread that prints uses it in between. A thread's text is kept until its line ends, and then goes out in one
+write. `flush()` gives out the line that this thread has begun, as for a row of dots; lines of other threads stay until they end,
+or the process ends (`finish`).
 
 It deliberately leaves `sys.stderr` alone, where the log writes line by line already, and a stdout that is no text file, such as
 the buffer of a test.
