@@ -1,1 +1,1 @@
-"""The memory that the processes of a host share: what their supervisor and their producers know of each other. Numbers alone."""
+"""The memory that the processes of a host share: the things that they and their supervisor know of each other. Numbers alone."""

@@ -4,7 +4,8 @@ The supervisor makes it (memory or an unlinked file, handed down by descriptor, 
 each worker process maps it. Everything is a 64-bit integer, written whole, so a reader never sees half a value.
 
     one cursor per queue     frontier, low-water mark, re-scan ... of priority 1-4.  Written by the process that has the turn.
-    one desk per process     written by that process alone, read by the supervisor, above all after its death:
+    one desk per process     written by that process alone, once the supervisor has wiped it; read by the supervisor, above all
+                             after the death of the process:
         sessions             its backends' pids in Postgres, to end them before its jobs are looked for
         kill after           monotonic time by which its watchdog must have ticked again (0: it does not matter)
         ticked               monotonic time of its watchdog's last tick
@@ -74,7 +75,11 @@ BLOCK = 1 << 20
 
 
 class Board:
-    """The mapped file. `queues` are numbered by their order in the configuration."""
+    """The mapped file. Queues are numbered by their order in the configuration.
+
+    The main thread of the supervisor, and of each worker process, makes one of its own; any thread there may read it. Nothing but
+    the words ever changes.
+    """
 
     def __init__(self, fd: int, concurrency: Sequence[int], processes: int, ring: int, modes: int = 1) -> None:
         self.fd = fd  # never closed while mapped: closing any descriptor of the file would drop this process's locks
@@ -170,7 +175,10 @@ class Board:
 
 
 class LaneBoard:
-    """The part of a desk for one lane: the ids that it claimed lately, and the job in each executor slot."""
+    """The part of a desk for one lane: the ids that it claimed lately, and the job in each executor slot.
+
+    The thread of a slot writes the three words of its slot; the producer's thread writes the ring.
+    """
 
     def __init__(self, words: memoryview, slots: int, ring: int) -> None:
         self._head = words[:LANE_WORDS]

@@ -1,7 +1,8 @@
 """The supervisor's view of a worker process: its state, the pipes by which it is told something, its end.
 
-Used by the supervisor's main thread; `tell`, `hint` and `wake` also by its listener and registrar. It deliberately starts nothing
-(fork_server.py does) and decides nothing: which child is told to end, and when, is up to places.py and overdue.py.
+Used by the supervisor's main thread; `wake` and `hint` also by its listener, `tell` also by its registrar. The children belong to
+places.py, which keeps them. It deliberately starts nothing (fork_server.py does) and decides nothing: which child is told to end,
+and when, is up to places.py and overdue.py.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ ARROWS = {
 
 
 class Child:
-    """One worker process as its supervisor sees it. The main thread alone changes its state."""
+    """One worker process as its supervisor sees it. The supervisor's main thread alone writes its attributes."""
 
     def __init__(self, process: Any, seat: Seat, control: int, wake: int) -> None:
         self.number = seat.number
@@ -54,9 +55,9 @@ class Child:
         self.desk = seat.desk
         self.state = ChildState.STARTING
         self.started_at = time.monotonic()
-        self.left_at: float | None = None  # monotonic time at which it was first seen to have given its place up
-        self.silent_since: float | None = None  # monotonic time at which it was told to give its place up
-        self.kill_at: float | None = None  # monotonic time; set when this child alone was told to stop
+        self.left_at: float | None = None  # monotonic time at which places.py first saw that it had given its place up
+        self.silent_since: float | None = None  # monotonic time at which places.py told it to give its place up
+        self.kill_at: float | None = None  # monotonic time; set by places.py when this child alone is told to stop
         self.killed_because = ""
         self._process = process
         self._control = control

@@ -1,6 +1,7 @@
 """The fork server of a host, set up for one app: the door to fork.
 
-Used by the supervisor's main thread; `interrupt` by the handler of its signals. Worker processes come from a fork server
+Used by the supervisor's main thread, which makes the `ForkServer` and writes its attributes; `interrupt` runs there too, in the
+handler of its signals. A child that starts calls `_arrived` for each of its descriptors. Worker processes come from a fork server
 (`multiprocess`): a clean interpreter without a thread or a connection that has imported the app and frozen its objects
 (`gc.freeze`), so that children share its pages, and the supervisor may own threads and connections because it never forks itself.
 

@@ -1,8 +1,9 @@
-"""The only LISTEN of a host: a thread of the supervisor that hands each hint on and keeps nothing.
+"""The only LISTEN of a host: a thread of the supervisor that hands each hint on and keeps nothing but its session.
 
 A notification is a hint to look, never a command: any role of the database may send one; postgres/hints.py lists them. A lost
 connection is rebuilt; a look at everything makes up for the hints that were missed meanwhile. With FASTQ_POLL_ONLY there is no
-listener, and the producers poll.
+listener, and the producers poll. The supervisor's main thread makes the `Listener`, from the table that `table_of` returns, and
+calls `start`, `finish` and `watched`.
 """
 
 from __future__ import annotations

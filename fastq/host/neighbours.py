@@ -1,9 +1,9 @@
 """Look at the other supervisors for this one: another domain may have been earlier on our queues, or nobody may lead.
 
 Run by the registrar's thread, on its connection, after a beat: so it is done under any leader, and without one. The supervisor's
-main thread makes a `Neighbours` before that thread starts, and later reads its `rival`. `fastq run` refuses to start if another
-domain maintains one of its queues, but two that start in the same moment do not see each other then. After their first beats they
-do; the one with the later domain stops.
+main thread makes a `Neighbours` before that thread starts, and later reads its `rival`; the registrar's thread alone writes.
+`fastq run` refuses to start if another domain maintains one of its queues, but two that start in the same moment do not see each
+other then. After their first beats they do; the one with the later domain stops.
 
 It deliberately changes nothing in the database, and asks little: about domains for one time to live after the first beat, about
 leaders only where this supervisor itself leaves that to others.

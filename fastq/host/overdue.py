@@ -1,6 +1,9 @@
 """Kill the children that are overdue: those that did not stop in time, and those that cannot end by themselves.
 
-The supervisor's main thread looks, each time that it wakes up. A child is killed when
+The supervisor's main thread looks, each time that it wakes up; it makes the `Overdue` and alone writes its attributes. The
+children belong to places.py, which sets their `kill_at` and replaces them. This module reads their desks and `kill_at`, kills
+through `Child.kill`, postpones a `kill_at` that has come, and asks places.py to recycle a child that is silent. A child is killed
+when
     - the whole host is to have stopped by now, and the fork server after it if that does not help
     - this child alone was told to stop, and its time is over
     - one of its jobs holds the interpreter lock beyond its timeout: the child's own watchdog cannot run

@@ -1,6 +1,7 @@
 """The places of a host: start a worker process in each, and another one where a process has ended or gives its place up.
 
-The supervisor's main thread does this; `everybody`, `working` and `first` may be asked by any thread of it.
+The supervisor's main thread does this, and alone writes the places and the children in them; `everybody`, `working` and `first`
+may be asked by any thread of the supervisor (the listener's and the registrar's ask them).
 
 A child that dies: its jobs go to the recovery at once (milliseconds, not a time to live), and a new child with a new number
 takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.

@@ -1,8 +1,9 @@
 """Preloaded by the fork server: import the app once for all worker processes, then freeze.
 
-Runs at import, in the fork server's only thread, before any fork; that import is the purpose of this module and nothing
-else imports it. All children share the modules that it loads: `gc.freeze` moves all objects where the collector does not touch
-them, so their pages stay shared. A failure is silent here: the child imports the app again and reports it.
+Runs at import, in the fork server's only thread, before any fork; that import is the purpose of this module and nothing else
+imports it. It keeps nothing of its own. All children share the modules that it loads: `gc.freeze` moves all objects where the
+collector does not touch them, so their pages stay shared. A failure is silent here: the child imports the app again and reports
+it.
 """
 
 from __future__ import annotations

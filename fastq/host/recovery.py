@@ -69,7 +69,11 @@ class Dead(NamedTuple):
 
 
 class Recovery(Threaded):
-    """The recovery's thread. The supervisor's main thread calls `add`; ours calls `ended` with each number that is done with."""
+    """The recovery's thread.
+
+    The supervisor's main thread makes it and calls `add`, `finish`, `owes` and `watched`; the registrar's thread asks `owes`,
+    too. Our thread owns the session, and calls `ended`, the registrar's, with each number that is done with.
+    """
 
     def __init__(self, config: Config, url: str, board: Board, ended: Callable[[int], None]) -> None:
         super().__init__("recovery")
@@ -77,7 +81,7 @@ class Recovery(Threaded):
         self._url = url
         self._board = board
         self._ended = ended
-        self._dead: deque[Dead] = deque()  # the main thread adds, ours takes out
+        self._dead: deque[Dead] = deque()  # the main thread adds, ours takes out, and puts one that failed behind the others
         self._wakeup = threading.Event()
         self._stopping = False  # written by the main thread
         self._session = Rebuilt("recovery", self._connect, Backoff(FIRST_PAUSE, LONGEST_PAUSE))

@@ -54,7 +54,7 @@ A try that has used up its time is followed by the next at once."""
 
 
 class Registrar(Threaded):
-    """The registrar's thread. `take_number`, `add` and `recover` are called by the supervisor's main thread."""
+    """The registrar's thread. It alone writes the attributes for which no other writer is named."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class Registrar(Threaded):
         self._config = config
         self._board = board
         self._cancel = cancel
-        self._numbers: deque[int] = deque()
+        self._numbers: deque[int] = deque()  # for new processes; ours adds them, the main thread takes them, under the lock
         self.lost: frozenset[int] = frozenset()  # numbers of children that are somebody else's too; written by our thread
-        self._pids: dict[int, int] = {}  # of living children by number; changed under the lock
+        self._pids: dict[int, int] = {}  # of living children by number; written by the main thread, under the lock
         self._gone: deque[int] = deque()  # numbers of the rows to take away; the recovery adds, our thread takes out
         self._lock = threading.Lock()
         self._wakeup = threading.Event()

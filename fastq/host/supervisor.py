@@ -79,7 +79,7 @@ END_TICK = 0.01
 
 
 class Supervisor:
-    """The supervisor of one host's worker processes for one app."""
+    """The supervisor of one host's worker processes for one app. Its attributes are the main thread's, but for `_broken`."""
 
     def __init__(
         self,

@@ -1,10 +1,11 @@
 """Choose the process that looks at the database after a notification: one of this host, and all where one was not enough.
 
-The supervisor's main thread makes a `Waker` before the threads start; from then on the listener's thread alone calls it. Each
-process that wakes takes a core for some hundred microseconds, and on a host with few cores the job waits for them. So a hint
-wakes the process with most executors at rest: its job starts at once, and jobs that come one by one spread over the processes.
-SECOND_LOOK later the board tells whether the queue has been looked at since, and nothing was left. If not (it was more than one
-process has room for, or that one is frozen, or slow), all are woken.
+The supervisor's main thread makes a `Waker` before the threads start; from then on the listener's thread alone calls it and
+writes its questions (`_asked`) and the numbers of hints on the board. The children are places.py's. Each process that wakes takes
+a core for some hundred microseconds, and on a host with few cores the job waits for them. So a hint wakes the process with most
+executors at rest: its job starts at once, and jobs that come one by one spread over the processes. SECOND_LOOK later the board
+tells whether the queue has been looked at since, and nothing was left. If not (it was more than one process has room for, or that
+one is frozen, or slow), all are woken.
 
 A process without room needs no hint: its executors call its producer when they run dry. This knows neither the database nor
 the jobs; a hint that it forgets costs a poll.

@@ -1,7 +1,9 @@
 """Stand for leases, hold them, and say when a term begins and when it ends: one thread, one connection, several leases.
 
-Runs in the supervisor for its leader leases, and in a worker process for its singletons. The work of a term is not its business:
-it calls `begin` and `end` of a candidacy in its thread, in order, none left out, and both return at once; so does `leave`.
+Runs in the supervisor for its leader leases, and in a worker process for its singletons. The main thread makes an `Elector` and
+its candidacies, starts it and ends it; the elector's thread owns the connection, the candidacies' state and the leases. The work
+of a term is not its business: it calls `begin` and `end` of a candidacy in its thread, in order, none left out, and both return
+at once; so does `leave`.
 
     following   somebody else holds the lease, or nobody yet: try when it runs out (the answer tells when), or upon a hint
     holding     renew after RENEW_AT of the ttl, all leases in one statement, sooner upon a hint
@@ -69,7 +71,7 @@ class Trust:
 
 
 class Candidacy:
-    """A lease to stand for, and the functions to call when a term begins and ends. Its state belongs to the elector's thread."""
+    """A lease to stand for, and functions for the begin and end of a term. All but `rest` is written by the elector's thread."""
 
     def __init__(
         self,
@@ -89,7 +91,7 @@ class Candidacy:
         self.due = 0.0  # boottime of the next try or renewal
         self.looked_at = 0.0  # boottime of the last one
         self.rests_until = 0.0  # boottime
-        self.rest = REST  # seconds that the lease is left to others after resigning; set before resigning
+        self.rest = REST  # seconds that the lease is left to others after resigning; set by the thread that has it resign, before
         self.watch = Watch()
 
 
@@ -102,9 +104,9 @@ class Elector(Threaded):
         self._ttl = config.lease_ttl
         self._candidacies = list(candidacies)
         self._session = Rebuilt("elector", Opener(config, url, role).open, Backoff(FIRST_PAUSE, LONGEST_PAUSE))
-        self._connect_at = 0.0
+        self._connect_at = 0.0  # boottime before which the database is left alone; the thread's own
         self._wakeup = threading.Event()
-        self._stopping = False
+        self._stopping = False  # set by `stop`, once
         self._hinted: set[str] = set()  # names to look at; added to by others, emptied by the thread, under the lock
         self._unwanted: dict[Fence, str] = {}  # terms that cannot do their work, and why; the same
         self._releasing: list[tuple[Fence, int]] = []  # leases to release, with the number of attempts; the thread's own

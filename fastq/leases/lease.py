@@ -1,7 +1,8 @@
 """Hold a name alone in the whole cluster for a while: a row with a holder, a term and a time at which it runs out.
 
-Used by the supervisor's elector and by singletons; public as `fastq.Lease`. A `Lease` belongs to one thread, `trusted()` may
-be asked by any. Each statement is a transaction of its own and takes its time from the server's clock.
+The functions are run by the thread of an elector, in a supervisor or a worker process, and keep nothing but the identity of the
+process. A `Lease`, public as `fastq.Lease`, belongs to one thread of any program, which alone writes it; `trusted()` may be asked
+by any. Each statement is a transaction of its own and takes its time from the server's clock.
 
 Invariants:
 - At most one holder per term, and the term grows with each acquisition, even over a failover that forgot some.
@@ -155,7 +156,7 @@ def patience(left: float) -> float:
 
 
 class Watch:
-    """A candidate's knowledge of another holder's lease: when to try again, and whether its expiry can be believed."""
+    """A candidate's knowledge of another holder's lease: when to try again, and if its expiry can be believed. Its thread's."""
 
     def __init__(self) -> None:
         self._expires_at: str | None = None

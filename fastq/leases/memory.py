@@ -1,7 +1,8 @@
 """The twin of `fastq.Lease` without a database, for tests of programs that hold leases.
 
-`MemoryLease` has the methods and the behaviour of `Lease`; the row is an entry on a `LeaseBoard` in this process, which all
-threads may use. One test describes both (tests/db/test_lease_twins.py).
+`MemoryLease` has the methods and the behaviour of `Lease`, and belongs to one thread of a test as that does; the row is an entry
+on a `LeaseBoard` in this process, which all threads may use: they read and write its rows under its lock. One test describes both
+(tests/db/test_lease_twins.py).
 
 Time is the board's: `advance` lets leases run out without waiting for it. A lease that somebody waits for is looked at again
 when one is released and when time was advanced. It deliberately knows nothing of other processes, nor of fences in statements.
@@ -41,7 +42,7 @@ class LeaseBoard:
         self.changed = threading.Condition()  # also the lock of the rows
         self._rows: dict[str, _Row] = {}
         self._clock = clock
-        self._ahead = 0.0
+        self._ahead = 0.0  # seconds by which `advance` has moved the time on; under the lock
 
     def now(self) -> float:
         """Return the board's time in seconds."""
@@ -58,7 +59,7 @@ class LeaseBoard:
         return self._rows.setdefault(name, _Row())
 
 
-_shared = LeaseBoard()
+_shared = LeaseBoard()  # of all leases of this process that are given no board
 
 
 class MemoryLease:
