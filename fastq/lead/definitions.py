@@ -1,8 +1,9 @@
 """Write declarations to the database, where any leader finds them: those of periodic jobs. Say which ones a process declares.
 
-Run by `fastq run` before its supervisor starts. A schedule ticks while some living process declares its name
-(`process.periodic`): taken out of the code it ends with the last process that has the old code, and a leader that does not
-know it holds it up no more than one that does.
+Run in the main thread of `fastq run`, before its supervisor starts. It keeps nothing: a definition is a row of the table
+`periodic`, and the leader's chore goes by that (chores/periodic.py). A schedule ticks while some living process declares its name
+(`process.periodic`): taken out of the code it ends with the last process that has the old code, and a leader that does not know
+it holds it up no more than one that does.
 
 Invariant: a definition that is in the database as it is in the code is not touched, however often programs start; so neither its
 pause nor its pending tick depends on deployments. Programs that differ each write their own when they start: the last one holds,

@@ -1,1 +1,4 @@
-"""The chores, one to a file. Each is data and a few statements, run by the term in a thread of the supervisor that leads."""
+"""The chores of a leader, one to a file: each is data and a few statements.
+
+The term runs them in threads of the supervisor that leads.
+"""

@@ -36,7 +36,7 @@ NAP = 0.005
 
 
 class Admit:
-    """The chore."""
+    """The chore. Its attributes are its own, in its track's thread; a new term makes a new one."""
 
     name = "admit"
 

@@ -52,7 +52,7 @@ NAP = 0.005
 
 
 class Partitions:
-    """The chore."""
+    """The chore. Its attributes are its own, in its track's thread; a new term makes a new one."""
 
     name = "partitions"
 

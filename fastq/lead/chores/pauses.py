@@ -29,7 +29,7 @@ LOCKED = 0.5
 
 
 class Pauses:
-    """The chore."""
+    """The chore. It keeps nothing: the pauses are rows, which people set and this ends."""
 
     name = "pauses"
 

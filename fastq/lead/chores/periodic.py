@@ -86,7 +86,10 @@ class Due(NamedTuple):
 
 
 class Periodic:
-    """The chore; its statements are periodic_*.sql."""
+    """The chore; its statements are periodic_*.sql.
+
+    Its attributes are its own, in its track's thread; a new term makes a new one.
+    """
 
     name = "periodic"
 

@@ -20,7 +20,7 @@ INTERVAL = 60.0
 
 
 class Processes:
-    """The chore."""
+    """The chore. It keeps nothing: the rows are written by the beats of the supervisors."""
 
     name = "processes"
 

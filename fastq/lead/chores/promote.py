@@ -48,7 +48,7 @@ LOCKED = 0.5
 
 
 class Promote:
-    """The chore."""
+    """The chore. Its attributes are its own, in its track's thread; a new term makes a new one."""
 
     name = "promote"
 

@@ -54,7 +54,7 @@ NAP = 0.005
 
 
 class Walk:
-    """The way of one share through the archive."""
+    """The way of one share through the archive. The chore makes it, and alone uses it; it alone writes its attributes."""
 
     def __init__(self, share: Share) -> None:
         self.share = share
@@ -117,7 +117,7 @@ class Walk:
 
 
 class Prune:
-    """The chore."""
+    """The chore. Its attributes are its own, in its track's thread; a new term makes a new one."""
 
     name = "prune"
 

@@ -1,10 +1,10 @@
 """Reindex: build the indexes of the living jobs anew when they have become much larger than their entries.
 
-A chore of the schema's leader, run in a thread of its own in the supervisor that leads. Entries come and go by the million;
-pages that autovacuum cannot give back, above all while an old snapshot pins them, stay as empty pages that every claim may have
-to walk over. An index is worth building anew when it is larger than WORTHWHILE and than BLOATED times its entries, so one that
-was just built is not; and at most once in FASTQ_REINDEX_INTERVAL (0: never), which is noted in fastq.chore and shown by `fastq
-leader`.
+A chore of the schema's leader, run in its track's thread of the supervisor that leads, where no other chore runs; a long
+statement runs in a further thread, for which the chore waits. Entries come and go by the million; pages that autovacuum cannot
+give back, above all while an old snapshot pins them, stay as empty pages that every claim may have to walk over. An index is
+worth building anew when it is larger than WORTHWHILE and than BLOATED times its entries, so one that was just built is not; and
+at most once in FASTQ_REINDEX_INTERVAL (0: never), which is noted in fastq.chore and shown by `fastq leader`.
 
 REINDEX CONCURRENTLY runs outside of a transaction and cannot carry the fence. The term is looked at just before; two
 that run at once are kept apart by the lock that it takes on the table, for which the later one waits LOCK_TIMEOUT. It waits
@@ -93,15 +93,15 @@ class TermOver(Exception):
 
 
 class Reindex:
-    """The chore."""
+    """The chore. Its attributes are its own, in its track's thread; a new term makes a new one."""
 
     name = "reindex"
 
     def __init__(self) -> None:
         self._tried: dict[str, float] = {}  # name -> monotonic time of the last try of this term
-        self._cut_off = False
+        self._cut_off = False  # the end of the term has ended a build
         self._left: set[str] = set()  # leftovers that were there at the last look, if they are only reported
-        self._told: set[str] = set()
+        self._told: set[str] = set()  # those of them that have been reported
 
     def start(self, site: Site) -> None:
         """Need nothing."""

@@ -75,7 +75,10 @@ GONE = "the process that had it is gone: its host no longer gives a sign of life
 
 
 class Answers:
-    """For how long the database has been seen to answer, without a break in which a living process could have expired."""
+    """For how long the database has been seen to answer, without a break in which a living process could have expired.
+
+    The chore owns it, and alone calls it.
+    """
 
     def __init__(self, heard: float) -> None:
         self.heard = heard  # seconds
@@ -107,7 +110,7 @@ def enough(config: Config) -> float:
 
 
 class Rescue:
-    """The chore."""
+    """The chore. Its attributes are its own, in its track's thread; a new term makes a new one."""
 
     name = "rescue"
 

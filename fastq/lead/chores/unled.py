@@ -20,7 +20,7 @@ INTERVAL = 30.0
 
 
 class Unled:
-    """The chore: tells once when it is seen twice, and again when it has changed."""
+    """The chore: tells once when it is seen twice, and again when it has changed. Only it uses `_seen`."""
 
     name = "unled"
 

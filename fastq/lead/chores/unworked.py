@@ -31,7 +31,7 @@ KINDS = 1_000
 
 
 class Unworked:
-    """The chore: tells when it has seen something twice, and again now and then while it lasts."""
+    """The chore: tells when it has seen something twice, and again now and then while it lasts. Only it uses `_seen`."""
 
     name = "unworked"
 

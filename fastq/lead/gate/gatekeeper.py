@@ -67,7 +67,7 @@ _counted = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
 
 
 class Gatekeeper:
-    """The chore."""
+    """The chore. Its attributes and the keeper are its own, in its track's thread; a new term makes a new one."""
 
     name = "gate"
 

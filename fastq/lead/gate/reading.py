@@ -42,7 +42,7 @@ _lines = msgspec.json.Decoder(list[tuple[str, str]]).decode
 
 
 class Pace:
-    """How much to read by one statement, which follows the time that such statements take."""
+    """How much to read by one statement, which follows the time that such statements take. The reader's own."""
 
     def __init__(self, most: int) -> None:
         self.now = self._most = most

@@ -43,14 +43,17 @@ class Chore(Protocol):
 
 
 class Site:
-    """The place where a chore works: a connection of its thread, the fence of its term, and the queues of its domain."""
+    """The place where a chore works: a connection of its thread, the fence of its term, and the queues of its domain.
+
+    Made by the thread that starts the term, one for each track; after that the track's thread alone writes it.
+    """
 
     def __init__(self, connection: Connection, fence: Fence, config: Config, url: str, ending: Callable[[float], bool]) -> None:
-        self.connection = connection
+        self.connection = connection  # the track replaces one that was lost; the main thread cuts its overdue statements
         self.fence = fence
         self.config = config
         self.url = url
-        self.queues: list[str] | None = None  # that the domain maintains; None: every queue
+        self.queues: list[str] | None = None  # that the domain maintains, as domains.py found them; None: every queue
         self.changed = 0  # rows that the chore changed in this run; it adds to it, the term takes it away
         self.woken = False  # whether a hint calls for this run; the track writes it
         self._ending = ending

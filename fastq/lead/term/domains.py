@@ -7,7 +7,8 @@ and reports a queue that two domains maintain. `fastq run` refuses that at its s
 may come about later, by rows that somebody changed. It says nothing of two domains if one takes over from the other.
 
 The default domain maintains every queue; its leader needs to know none by name. `DomainQueues` and `Domains` run in tracks of a
-term; the other functions in whichever thread asks.
+term, and each has its attributes for itself. The functions keep nothing and run in the main threads of `fastq run` and `fastq
+leader`, and in the track of `Domains`; the registrar's thread makes a `Conflict` of its own answer (host/neighbours.py).
 """
 
 from __future__ import annotations

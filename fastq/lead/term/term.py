@@ -65,7 +65,7 @@ class Ending:
         self._give_up = give_up
         self._set = threading.Event()
         self._lock = threading.Lock()
-        self.reason = ""
+        self.reason = ""  # written under the lock
 
     def set(self, reason: str) -> None:
         """End it, for the first reason given."""
@@ -109,7 +109,10 @@ class Ran(NamedTuple):
 
 
 class Track:
-    """A thread, a connection and some chores. Made and started by a term; `wake` may be called by any thread."""
+    """A thread, a connection and some chores. Made and started by a term; `wake` may be called by any thread.
+
+    Its own thread alone writes the attributes that name no other writer.
+    """
 
     def __init__(self, name: str, chores: Sequence[Chore], site: Site, ending: Ending) -> None:
         self.site = site

@@ -1,1 +1,1 @@
-"""Unique jobs, as far as a leader looks after them: the keys that were given up are swept away."""
+"""Unique jobs, as far as a leader looks after them: its thread sweeps the keys away that were given up."""

@@ -31,14 +31,14 @@ NAP = 0.005
 
 
 class Sweep:
-    """The chore."""
+    """The chore. Its attributes are its own, in its track's thread; a new term makes a new one."""
 
     name = "unique"
 
     def __init__(self) -> None:
         self._key: str | None = ""  # the last key looked at; None: that walk is done
         self._job = 0  # the last job looked at by the walk through keys until success
-        self._began = time.monotonic()
+        self._began = time.monotonic()  # when the present walks began; while it rests, when the next ones begin
 
     def start(self, site: Site) -> None:
         """Need nothing."""

@@ -1,1 +1,4 @@
-"""The steward of workflows: lets those steps go that come after others, when these have ended. One in the whole schema."""
+"""The steward of workflows: lets those steps go that come after others, when these have ended.
+
+There is one in the whole schema, in the gatekeeper's thread of its leader.
+"""

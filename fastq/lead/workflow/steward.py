@@ -1,4 +1,9 @@
-"""Steward: lead workflows on when their steps have ended. A chore of the schema's leader, in the track of the gatekeeper.
+"""Steward: lead workflows on when their steps have ended.
+
+A chore of the schema's leader, run in its track's thread of the supervisor that leads; the gatekeeper runs in the same track. The
+`Steward` alone reads and writes its attributes: the workflows that were locked, those with jobs to let go, and how far it has
+come in the log and in the audit. All of them can be found again in the tables, so a new leader goes on where another one was
+killed.
 
 It is told by a log: each statement that ends a step appends an event, with the state and the output, so nothing is ever
 looked up in a job that is gone. One transaction takes events, writes the states of their steps, decides over the steps after
@@ -7,8 +12,7 @@ second statement lets the jobs go, or cancels them, that the steps' fates say; a
 woken by the hint '@workflow'.
 
 Invariants: it locks a workflow's row before it reads its edges, as do clients that add steps; a workflow or a job that somebody
-else has locked is passed over, and tried again soon. It keeps nothing but that, so a new leader goes on where another one was
-killed.
+else has locked is passed over, and tried again soon.
 
 An audit, now and then, finds steps that would wait for ever, repairs them, and reports them as the bug that each of them is. The
 chore deliberately knows no order of jobs beyond the edges: a job that is let go waits at its gates, or for its time, as any
@@ -84,9 +88,9 @@ class Steward:
         self._whole = False  # the last look was at the whole log, and found all
         self._again_at = 0.0  # monotonic: when to look at all of it again
         self._audited = (0, -1)  # workflow and step up to which the audit has come
-        self._audit_at = time.monotonic() + AUDIT
-        self._audit_began = 0.0
-        self._prune_at = 0.0
+        self._audit_at = time.monotonic() + AUDIT  # when the audit begins, or goes on
+        self._audit_began = 0.0  # monotonic
+        self._prune_at = 0.0  # monotonic: when to look for old workflows
 
     def start(self, site: Site) -> None:
         """Need nothing."""
