@@ -8,8 +8,9 @@ Public are the names below with the arguments, results and exceptions of their m
 
 The folders beside this file are rooms; each begins with a sentence about itself. The modules beside them serve all rooms, in any
 process: app.py imports the application, config.py has the settings, environment.py hands them on, events.py and log.py report,
-masked.py and texts.py make texts fit to be seen and stored, service.py is a part with threads, backoff.py and size.py say when
-to try again and how much at once.
+masked.py and texts.py make texts fit to be seen and stored, service.py is a part with threads, backoff.py and size.py say when to
+try again and how much at once; testing.py is for tests of programs. This file is imported by all of these processes, in whatever
+thread imports fastq first, and keeps nothing.
 """
 
 from importlib import import_module

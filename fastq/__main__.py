@@ -1,4 +1,4 @@
-"""`python -m fastq`: the command line."""
+"""`python -m fastq`: the command line, in the main thread of a program. It keeps nothing."""
 
 import sys
 

@@ -1,7 +1,8 @@
 """Import the application that the operator named: `module.sub:attribute` must be a `Registry`.
 
 Run by the CLI, by the fork server and by each worker process, once each, before any thread and any connection of theirs exists.
-The target comes from the command line alone, never from the database.
+The target comes from the command line alone, never from the database. Nothing is kept here: the caller has the registry, and
+Python the modules.
 
 Invariant: each failure has an error of its own (your module is not there, your module imports something that is not
 there, your module raised), which says how to mend it and shows the user's own traceback without our frames.

@@ -1,7 +1,8 @@
 """Backoff between attempts that fail: each is twice as long as the one before, up to the longest; a success begins them anew.
 
-Plain values: one thread has a `Backoff` for each thing that it tries again and again, and sleeps by itself. The figures are the
-caller's, with their reasons. It deliberately counts no attempts and knows no clock.
+Plain values: one thread, in any process, has a `Backoff` for each thing that it tries again and again, alone calls it, and sleeps
+by itself. `spread` is pure. The figures are the caller's, with their reasons. It deliberately counts no attempts and knows no
+clock.
 """
 
 from __future__ import annotations

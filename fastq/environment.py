@@ -1,7 +1,8 @@
 """Write settings to the environment for the processes and programs that fastq starts, and find mistakes in it.
 
 Called by the command line before it imports the app, by the supervisor before it starts the fork server, and by the fork server.
-Settings are read from the environment by config.py; these two modules are the only ones that touch it.
+Settings are read from the environment by config.py; these two modules are the only ones that touch it. All of it runs in main
+threads, and the environment is the only state.
 
 Invariant: a flag that a command was given reaches an app's own `Client()`, and the programs that jobs start, as if it had been
 the variable. Only programs of the same user, and root, can read it there; a command line can be read by everybody.

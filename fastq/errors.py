@@ -13,9 +13,9 @@
     ├── LeaseError            a lease cannot be had as it was asked for
     └── LeaseLost             the caller acts for a term that has ended: a leader's, a singleton's
 
-Pure values: any process and thread may raise them. Messages are lower case: the rule, the value that broke it, where, and the
-remedy. `JobTimeout` and `JobCancelled` (job.py) and `SingletonStopped` (singleton.py) are not here: they
-interrupt the user's code and are outside `Exception`.
+Plain values: any process and thread may raise them; the code that catches one owns it. Messages are lower case: the rule, the
+value that broke it, where, and the remedy. `JobTimeout` and `JobCancelled` (job.py) and `SingletonStopped` (singleton.py) are not
+here: they interrupt the user's code and are outside `Exception`.
 """
 
 

@@ -1,7 +1,8 @@
 """Report facts as events, each with a name and fields, to the log and to subscribers.
 
-Any process and thread may emit; the subscribers of a process are called by the thread that emits, so they must be quick.
-Names are `thing.verb` in the past tense (`job.failed`, `process.died`); fields are plain values, durations in seconds.
+Any process and thread may emit; the subscribers of a process are called by the thread that emits, so they must be quick. The list
+of subscribers is the module's only state; any thread may add to it. The functions that write texts are pure. Names are
+`thing.verb` in the past tense (`job.failed`, `process.died`); fields are plain values, durations in seconds.
 
 Invariants:
 - An event costs next to nothing when its level is not logged and nobody subscribed: the line is written on demand.

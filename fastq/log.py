@@ -5,8 +5,9 @@ own configuration comes first: a `fastq` logger that has handlers stays as it is
 has none (then the application's own records come out in the same form).
 
 Invariant: one record of ours is one write, and one line but for a traceback (indented, for people; a field of the object, for
-machines), so that the lines of several processes do not mix.
-It deliberately knows no files and no rotation: the program that runs the supervisor has them.
+machines), so that the lines of several processes do not mix. A record is written in the thread that reports it. Nothing is kept
+here but the handler, which is `logging`'s. It deliberately knows no files and no rotation: the program that runs the supervisor
+has them.
 """
 
 from __future__ import annotations

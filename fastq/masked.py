@@ -1,7 +1,7 @@
 """Take the passwords of databases out of texts that somebody will see.
 
-Pure functions, for messages of the commands and for the text of a `Config`. Any characters at the place of a password are taken
-out, even if they are none: a text is shown to people, never read again.
+Pure functions, run by the main thread of a command for its messages, and by any thread for the text of a `Config`. Any characters
+at the place of a password are taken out, even if they are none: a text is shown to people, never read again.
 
 It deliberately knows no secrets of the user's own: the text of his exceptions is his.
 """

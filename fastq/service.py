@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Service:
-    """One part. Each method does nothing here, so that a part has only the methods that it needs."""
+    """One part. Each method does nothing here, so that a part has only the methods that it needs; its state is its own."""
 
     @property
     def working(self) -> bool:

@@ -5,8 +5,8 @@ Plain values without I/O, for code that reads or writes many rows with one state
     Size     the claims of a queue (demand.py), the looks for forgotten jobs (forgotten.py), the completer, the leader's chores
     Aside    the claims of a queue, the leader's chores
 
-Each object belongs to one thread: the producer's, the completer's, a chore's. Its module decides how many rows are too many,
-which events report it, and how long a row is passed over.
+Each object belongs to one thread, which alone calls it: the producer's, the completer's, that of a chore's track. Its module
+decides how many rows are too many, which events report it, and how long a row is passed over.
 
 They deliberately emit no event and know no database: whether an error is the fault of one row is asked in postgres/sqlstate.py.
 """

@@ -1,7 +1,8 @@
 """Make texts of errors and values: capped, and clean of the characters that Postgres cannot store. Pure functions.
 
-Used in the executors' threads and on the event loop, where an outcome is made of an exception, and wherever else an error is
-written. Texts are capped and cleaned here, once, so that Postgres never refuses a batch because of one of them.
+Used in the executors' threads and on the event loop, where an outcome is made of an exception, and in any other thread that
+writes an error: the producer's, the recovery's, a chore's, a singleton's. Texts are capped and cleaned here, once, so that
+Postgres never refuses a batch because of one of them.
 
 `told`, `trace_of`, `name_of` and `text_of` run code of the user's (`__str__`, `__repr__`), which may raise anything at all: it is
 caught here. It may wait, too, so a thread that all jobs depend on does not call them.

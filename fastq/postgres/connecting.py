@@ -60,7 +60,7 @@ def session_within(
 
 
 class Opener:
-    """Open one session after the other for a thread; one that came too late for its try serves the next.
+    """Open one session after the other for a thread, its owner; one that came too late for its try serves the next.
 
     Where the URL names several hosts and the first is gone, none may ever come in time.
     """
@@ -71,7 +71,7 @@ class Opener:
         self._role = role
         self._timeout = timeout  # of its statements; None: FASTQ_STATEMENT_TIMEOUT
         self._wanted = False  # the last try has failed; under the lock, like the next
-        self._late: Connection | None = None
+        self._late: Connection | None = None  # put here by the thread that opened it, taken by the owner
         self._lock = threading.Lock()
 
     def open(self, seconds: float) -> Connection:

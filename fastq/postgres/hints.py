@@ -12,8 +12,9 @@ statement is run once more without a hint. Its session then sends no hint for RE
 while there is room a hint costs nothing more, and while there is none one statement each REST seconds is run twice. A process
 that misses a hint looks by itself soon (after FASTQ_POLL_INTERVAL, a beat, a ttl).
 
-Used by the thread that owns the session; the clients have sessions from a pool, so they keep that rest in wake_limiter.py. With
-FASTQ_POLL_ONLY nobody listens, and no hint is sent.
+Used by the thread that owns the session, which keeps that rest (`no_hints_until`); the clients have sessions from a pool, so they
+keep it in wake_limiter.py. The module's own state is one `Seldom` for the log, under a lock. With FASTQ_POLL_ONLY nobody listens,
+and no hint is sent.
 
 It deliberately does not look at the queue before it is full: that would be a statement for each statement.
 """

@@ -1,8 +1,8 @@
 """A session that its owner keeps: opened when it is first needed, dropped after an error, opened again by the next use.
 
-One thread owns it and runs statements on it; the main thread of its process reads `connection`, and cuts an overdue statement.
-Two stages: `Kept` opens and drops, for an owner that reports its failures in its own way; `Rebuilt` reports them and has the
-pauses, for a thread that tries the same thing for as long as the database is away.
+One thread owns it, opens and drops it, and runs statements on it; the main thread of its process reads `connection`, and cuts an
+overdue statement (`cut_overdue`). Two stages: `Kept` opens and drops, for an owner that reports its failures in its own way;
+`Rebuilt` reports them and has the pauses, for a thread that tries the same thing for as long as the database is away.
 
 Invariant: a session on which a statement has failed is not used again, since nobody knows which answer would come.
 It deliberately sends no statement, and starts no thread.

@@ -5,7 +5,7 @@ Used by every session of ours that reads rows as Python values, in the thread th
 EARLIEST or LATEST of job.py, which every time zone can express; so no time that comes from here has to be guarded where it is
 converted or printed.
 
-It deliberately does not report that the time was another: Python could do nothing more with the true one.
+It keeps nothing, and deliberately does not report that the time was another: Python could do nothing more with the true one.
 """
 
 from __future__ import annotations

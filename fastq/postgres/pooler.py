@@ -4,8 +4,8 @@ Called once by `fastq run`, before it says that it works: each session of the ru
 with an error of Postgres' that names no setting of ours.
 
 It opens two sessions as the runtime does. A pooler refuses their settings, or drops them, or hands both the same session of the
-server in turns. It deliberately prepares nothing and sets nothing to find out: that would stay in sessions of others. Used in
-the main thread of the command.
+server in turns. It deliberately prepares nothing and sets nothing to find out: that would stay in sessions of others. Runs in
+the main thread of the command, closes its sessions, and keeps nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Explain an error of the database to the program that enqueues, with the remedy.
 
-Runs where the error is met, in the enqueuing thread or event loop. On a connection of ours the error becomes one of the
-project's; on a caller's it stays the error of his library, which his own code expects, and is given a note.
+Runs where the error is met, in the enqueuing thread or event loop, and keeps nothing. On a connection of ours the error becomes
+one of the project's; on a caller's it stays the error of his library, which his own code expects, and is given a note.
 """
 
 from __future__ import annotations

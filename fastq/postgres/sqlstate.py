@@ -1,7 +1,7 @@
-"""Tell the meaning of an error of the server's by its SQLSTATE; no other module compares these.
+"""Tell the meaning of a server's error by its SQLSTATE; no other module compares these but hints.py, which knows one more.
 
-Pure functions over any exception, for each thread that runs statements; an exception that is none of the server's has no code.
-It deliberately decides nothing: the code that ran the statement does.
+Pure functions over any exception, called in each thread that runs statements; an exception that is none of the server's has no
+code. It deliberately decides nothing: the code that ran the statement does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Check a database's URL, and mask its secrets in messages.
+"""Check a database's URL, without its secrets in the message, and read the options in it.
 
-Called before a connection is opened, and where a message is shown, in any thread. It knows URLs and connection strings as libpq
-reads them, and deliberately opens nothing.
+Pure functions, called before a connection is opened, in the thread that opens it. They know URLs and connection strings as libpq
+reads them, and deliberately open nothing.
 """
 
 from __future__ import annotations

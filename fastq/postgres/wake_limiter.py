@@ -9,8 +9,9 @@ thousand small enqueues a second must not send a thousand. Two edges:
 
 While the server has no room for notifications (hints.py) it allows none and forgets the noted ones: the next poll finds the jobs.
 
-It knows times and names alone; the clients own the timers and the connections. Jobs that are enqueued in the caller's
-transaction do not pass here: there Postgres folds equal wake-ups into one, and the time of the commit is not ours to know.
+It knows times and names alone; the clients' sessions own it, the timers and the connections. Jobs that are enqueued in the
+caller's transaction do not pass here: there Postgres folds equal wake-ups into one, and the time of the commit is not ours to
+know.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ REMEMBERED = 10_000
 
 
 class WakeLimiter:
-    """Remember when each queue was last woken, and which wait for their trailing wake-up."""
+    """Remember when each queue was last woken, and which wait for their trailing wake-up; any thread, under the lock."""
 
     def __init__(self, interval: float = INTERVAL, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval = interval
@@ -37,7 +38,7 @@ class WakeLimiter:
         self._sent: dict[str, float] = {}
         self._waiting: set[str] = set()
         self._coming = False  # somebody was asked to call `take`
-        self._rests_until = -math.inf
+        self._rests_until = -math.inf  # one store, without the lock: the last one wins
 
     def rest(self, seconds: float) -> None:
         """Allow no wake-up for so long."""

@@ -8,7 +8,8 @@ the schema's own. So any number of programs may migrate at once, one that is kil
 that shares sessions between transactions does no harm. Locks on tables are waited for briefly and then asked for again: a
 session that waits for an exclusive lock on a table lets no other session pass.
 
-It deliberately knows no way back: a version that went wrong is repaired by the next one.
+It keeps nothing but the texts of the migrations, read once. It deliberately knows no way back: a version that went wrong is
+repaired by the next one.
 """
 
 from __future__ import annotations

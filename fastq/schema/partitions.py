@@ -17,7 +17,8 @@ long as a drop. Its rows come back by the block, each to its day and not before 
 archive until then; it is dropped when it holds no row that is to be kept. We could add a check constraint so that attaching
 need not read. But if its maker died before dropping it, completions would be refused once the day began.
 
-It deliberately does not detach concurrently: Postgres refuses that as long as there is a default partition.
+The functions keep nothing: the chore remembers how far it has come. They deliberately do not detach concurrently: Postgres
+refuses that as long as there is a default partition.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The settings that our sessions are pinned to, against the defaults of the server, the database and the role. Data alone.
 
+Read by the thread that opens a session (postgres/db.py), and by that of `fastq run` which looks for a pooler; never changed.
 sql/session_durable.sql changes one more setting, for some defaults only. Where a pooler shares sessions nothing is pinned.
 """
 

@@ -1,10 +1,11 @@
 """Write a statement so that it means the same whatever search path its session has.
 
-Run wherever a statement is made ready for a session that is not pinned: a caller's connection, a client's, one behind a pooler.
-There a name without a schema is looked up along the user's search path. Any role that may create functions in one of its
+Run in any thread that makes a statement ready for a session that is not pinned: a caller's connection, a client's, one behind a
+pooler. There a name without a schema is looked up along the user's search path. Any role that may create functions in one of its
 schemas may have its own found instead of Postgres': `pg_catalog` is searched first, but `public.unnest(bigint[])` fits better
-than `pg_catalog.unnest(anyarray)`, and runs with the rights of the caller. So functions, operators and types are named with
-their schema: `x <> y` becomes `x operator(pg_catalog.<>) y`. The files of fastq/sql stay as people read them.
+than `pg_catalog.unnest(anyarray)`, and runs with the rights of the caller. So functions, operators and types are named with their
+schema: `x <> y` becomes `x operator(pg_catalog.<>) y`. The files of fastq/sql stay as people read them. `qualified` is pure: each
+call has a `_Writer` of its own.
 
 Invariant: the two texts are one statement. `tests/db/test_qualified.py` has Postgres parse both, of each file, and compares the
 trees; the second one in a session where every function, operator and type of Postgres' has a rival that is found before it.

@@ -1,7 +1,7 @@
 """The statements of fastq/sql by name: read once, put into a schema, and qualified for sessions that are not pinned.
 
-Used by every process, in any thread that has a statement to run. The schema's name is replaced here: the files say `fastq.`,
-as a user of psql sees it too.
+Used by every process, in any thread that has a statement to run. The texts are kept in caches of the process, which all threads
+share and nothing empties. The schema's name is replaced here: the files say `fastq.`, as a user of psql sees it too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Waiting in an event loop: the few things that are not the same in a program with threads (in_threads.py has the same names).
 
-Used by the pool and by the clients' sessions, in the event loop that enqueues.
+Used by the pool, the clients and their sessions, in the event loop that enqueues; each of these has its own objects.
 
 It deliberately has nothing that could be written once for both sides.
 """
@@ -54,7 +54,7 @@ class Later:
     """Calls that are to be made in some milliseconds, each in a task of its own; one client's, in one event loop."""
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.TimerHandle] = set()
+        self._waiting: set[asyncio.TimerHandle] = set()  # all three are the loop's own
         self._begun: set[asyncio.Future[None]] = set()
         self._over = False
 

@@ -6,7 +6,8 @@ no watchdog looks after them, so the caller that waits for an answer looks at th
 
 A connection is opened by the caller that needs it, if none rests; no thread of ours waits in the background. So the caller gets
 the server's own error, and after a restart of Postgres the first enqueue goes through as soon as the server takes connections.
-A lost connection is replaced, and the resting ones are closed with it, since mostly they are lost too.
+A lost connection is replaced, and the resting ones are closed with it, since mostly they are lost too. The client's sessions own
+the pool; a connection belongs to the call that it is lent to, and to the pool while it rests.
 
 Invariant: a connection is lent in autocommit mode and idle, so nothing of ours is open between two calls; a connection on which
 anything has failed is closed. No call waits for ever: not for a free connection (WAIT), not for a new one, not for an answer
