@@ -68,7 +68,8 @@ TWINS = (
         "fastq/enqueue/workflows.py",
         {
             "methods of a client in an event loop.": "methods of a client.",
-            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "A base class of `AsyncClient` (client_async.py), which": "A base class of `Client` (client.py), which",
+            "Its methods run in the caller's event loop.": "Its methods run in the caller's thread.",
             "`Workflows` (workflows.py) is": "`AsyncWorkflows` (workflows_async.py) is",
             "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
             "  # noqa: ASYNC109 - as the blocking side has it": "",
@@ -80,11 +81,15 @@ TWINS = (
         "fastq/enqueue/client.py",
         {
             """\
-Enqueue jobs from an event loop. `Client` (client.py) does the same in programs with threads, and is made from this file.
+Enqueue jobs from an event loop, look at them, cancel, retry and pause them; workflows_async.py adds workflows.
+
+`Client` (client.py) does the same in programs with threads, and is made from this file.
 
 One client per program, made anywhere; it connects when it is first used. Each event loop that uses it gets connections of its
 own, and so does a forked child; loops in several threads may share it. With `conn`""": """\
-Enqueue jobs from programs with threads. `AsyncClient` (client_async.py) does the same in an event loop.
+Enqueue jobs from programs with threads, look at them, cancel, retry and pause them; workflows.py adds workflows.
+
+`AsyncClient` (client_async.py) does the same in an event loop.
 
 One client per program, made anywhere, shared by all threads; it connects when it is first used, and a forked child connects for
 itself. With `conn`""",

@@ -1,6 +1,7 @@
 """asyncpg: its connections, and those that its pool lends, for `AsyncClient`.
 
-Runs in the enqueuing event loop, inside the caller's transaction if there is one; else each statement is one.
+Runs in the enqueuing event loop, inside the caller's transaction if there is one; else each statement is one. Only
+drivers_async.py calls the functions, by way of the declaration; they keep nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The types of `conn`: connections and sessions of the caller's, described by the members that drivers.py uses.
 
-Imported for types alone, never at run time. Of the libraries psycopg is named, which fastq needs anyway; the others by protocols,
-so that a program without them checks as well, in strict mode too. At run time drivers.py finds out which library it is.
+Imported for types alone, never at run time, so no process runs it and nothing is kept. Of the libraries psycopg is named, which
+fastq needs anyway; the others by protocols, so that a program without them checks as well, in strict mode too. At run time
+drivers.py finds out which library it is.
 
 A protocol has a member more than is used if its asynchronous twin would fit it otherwise.
 """

@@ -1,7 +1,8 @@
 """SQLAlchemy: connections and sessions for `Client`, and their asynchronous namesakes for `AsyncClient`.
 
 Runs in the enqueuing thread or event loop, inside the caller's transaction, which SQLAlchemy begins with the first statement and
-the caller ends. Below it is a driver: psycopg or psycopg2, or asyncpg for `AsyncClient`.
+the caller ends. drivers.py and drivers_async.py alone call it, by way of the declarations; it keeps nothing. Below it is a
+driver: psycopg or psycopg2, or asyncpg for `AsyncClient`.
 
 It deliberately has no asynchronous functions of its own: SQLAlchemy runs the others within its asynchronous connections.
 """

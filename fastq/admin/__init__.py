@@ -1,4 +1,7 @@
-"""Your operator: look at jobs, queues, leaders and periodic jobs, and change them. Plain functions."""
+"""Your operator: look at jobs, queues, leaders and periodic jobs, and change them.
+
+Plain functions, run in the thread that calls them, over a connection that the caller opened; they keep nothing.
+"""
 
 from fastq.admin.changes import Change, CutShort, cancel_jobs, delete_jobs, retry_jobs
 from fastq.admin.held import HeldRow, list_held, release_held

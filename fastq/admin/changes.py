@@ -1,7 +1,8 @@
 """Cancel, retry and delete jobs by their ids, for an operator.
 
-Runs in the caller's thread, over a connection of the caller's (session.py). Each change is one statement: done, or not
-done.
+The functions run in the thread that calls them: the main thread of `fastq jobs`, or a thread of a program that uses
+`fastq.admin`, over a connection that the caller opened (session.py). They keep nothing. Each change is one statement: done, or
+not done.
 
 Invariants:
 - The statements lock jobs in one order: the living by their ids, then the finished by theirs. So no two of them deadlock. A

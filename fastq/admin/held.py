@@ -1,8 +1,9 @@
 """List the keys that discarded jobs hold, and release them, for an operator.
 
-Plain functions over a connection of the caller's, values in and values out. A job in order (`Ordered(when_discarded="hold")`)
-that is discarded keeps its permit, so its key stays full and nothing behind it starts. It gives the key up when somebody
-retries it, and then it goes first; when somebody deletes it; or when the key is released here.
+Plain functions, run in the main thread of `fastq gates` and `fastq pauses`, over a connection of the caller's, values in and
+values out; they keep nothing. A job in order (`Ordered(when_discarded="hold")`) that is discarded keeps its permit, so its key
+stays full and nothing behind it starts. It gives the key up when somebody retries it, and then it goes first; when somebody
+deletes it; or when the key is released here.
 
 The hold is the permit's row: it outlives leaders, restarts and the job's row in the archive. It deliberately ends with no time.
 """

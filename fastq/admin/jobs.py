@@ -1,7 +1,9 @@
 """Show jobs to an operator: a list of the newest that fit, and all about a single one.
 
-Runs in the caller's thread, over a connection of the caller's (session.py). A call reads a bounded number of rows: a list walks
-down from the newest id in growing windows and stops when it has enough or when its time is over, and then says how far it came.
+The functions run in the thread that calls them: the main thread of `fastq jobs`, or a thread of a program that uses
+`fastq.admin`, over a connection that the caller opened (session.py). The clients run job_show.sql on their own connections and
+take only `detail_of`. Nothing is kept here; a row is the caller's. A call reads a bounded number of rows: a list walks down from
+the newest id in growing windows and stops when it has enough or when its time is over, and then says how far it came.
 
 It changes nothing: changes.py does. `JobDetail` alone is public.
 """
@@ -56,7 +58,10 @@ class JobRow:
     attempted_at: datetime | None
     finalized_at: datetime | None
     error: str | None
-    waits_for: str | None  # where it is waiting: 'worker:KIND', for a process that has one for its kind; or its gates, as JSON
+    # The column of `job` that the statements write which enqueue a job, put it to rest, admit it or lead it on: 'worker:KIND',
+    # for a process that has a worker for its kind; 'workflow', for the steps before it; or its gates, as JSON. None: it waits for
+    # none.
+    waits_for: str | None
 
     @property
     def gates(self) -> str | None:

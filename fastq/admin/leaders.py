@@ -1,6 +1,7 @@
 """Show the leaders, their leases and the last runs of their chores to an operator, and ask a leader to resign.
 
-Runs in the caller's thread, over a connection of the caller's (session.py). A request to resign names the term that it is meant
+Runs in the caller's thread, which is the main thread of `fastq leader`, over a connection of the caller's (session.py); it keeps
+nothing. The leases' rows are written by electors, those of chores by terms. A request to resign names the term that it is meant
 for: sent twice, or too late, it ends no other term.
 """
 

@@ -1,7 +1,8 @@
 """List, pause, resume, run and delete periodic jobs, for an operator.
 
-Runs in the caller's thread, over a connection of the caller's (session.py), values in and values out. Each change is one
-statement with a notification to the leader; should that be lost, the leader finds the change within seconds.
+Runs in the caller's thread, which is the main thread of `fastq periodic`, over a connection of the caller's (session.py), values
+in and values out; it keeps nothing. Each change is one statement with a notification to the leader; should that be lost, the
+leader finds the change within seconds.
 
 It deliberately changes no definition: definitions are the application's, and its next start would write them again. So a
 definition that a living process declares is not deleted either.

@@ -1,8 +1,8 @@
 """List queues with their counts, show why jobs wait for a worker, pause and resume a queue, for an operator.
 
-Runs in the caller's thread, over a connection of the caller's (session.py). Counts stop at COUNT, so that a queue of millions is
-listed as fast as another. Pauses of all sorts are the
-matter of pauses.py. It deliberately knows nothing of single jobs: those are jobs.py's and changes.py's.
+Runs in the caller's thread, such as the main thread of `fastq queues` and `fastq run`, over a connection of the caller's
+(session.py), and keeps nothing. Counts stop at COUNT, so that a queue of millions is listed as fast as another. Pauses of all
+sorts are the matter of pauses.py. It deliberately knows nothing of single jobs: those are jobs.py's and changes.py's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Open the connection that an operator's functions work on.
 
-Runs in the caller's thread. It expects the schema that this program knows, and says so if there is another.
+Runs in the caller's thread; the caller owns the connection, and closes it. It expects the schema that this program knows, and
+says so if there is another.
 """
 
 from __future__ import annotations

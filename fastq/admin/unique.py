@@ -1,7 +1,8 @@
 """List the keys of unique jobs with the jobs that hold them, and give one up by hand, for an operator.
 
-Runs in the caller's thread, over a connection of the caller's (session.py). A key is written in hexadecimal; its first digits
-will do. It deliberately changes no job: a job that has lost its key runs as any other.
+Runs in the caller's thread, such as the main thread of `fastq unique` and `fastq jobs`, over a connection of the caller's
+(session.py), and keeps nothing. A key is written in hexadecimal; its first digits will do. It deliberately changes no job: a job
+that has lost its key runs as any other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Say in one sentence why a job is where it is, living or finished: for an operator, and for `client.why`.
 
-Runs in the caller's thread; the clients run the statement themselves and make the sentence here, of plain values. The statement
-looks at a bounded number of rows: where its counts have stopped, the sentence says so by a plus.
+Runs in the caller's thread or event loop; the clients run the statement themselves and make the sentence here, of plain values.
+Nothing is kept. The statement looks at a bounded number of rows: where its counts have stopped, the sentence says so by a plus.
 
 Of several reasons it gives the one that comes first in time: a job that waits at a gate of a paused queue waits at the gate. It
 deliberately gives the reason and no forecast: nobody knows how soon there is room at a gate.

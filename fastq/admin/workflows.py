@@ -1,7 +1,7 @@
 """Workflows and their steps as rows, for programs and operators that look how far one is; and why a step waits, in words.
 
-Made in the caller's thread or event loop, of the rows that a client has read. Plain values: they tell the state of one moment,
-and reading them locks nothing. They deliberately change nothing: the methods of the clients do.
+Made in the caller's thread or event loop, of the rows that a client has read, and the caller's from then on. Plain values: they
+tell the state of one moment, and reading them locks nothing. They deliberately change nothing: the methods of the clients do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """One job or many as a statement with its parameters, ready for any driver that carries it to Postgres.
 
-Runs in the enqueuing thread or event loop, on plain values; the clients' sessions send the calls.
+Runs in the enqueuing thread or event loop, on plain values; the clients' sessions send the calls. The functions are pure, and a
+call belongs to the client's method that has it made.
 
 Invariant: everything is checked and written as JSON before the first statement, so that a job that is refused leaves nothing
 behind.

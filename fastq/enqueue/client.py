@@ -1,12 +1,15 @@
 # Made by tools/twins.py from fastq/enqueue/client_async.py: change that file, then run `make twins`.
-"""Enqueue jobs from programs with threads. `AsyncClient` (client_async.py) does the same in an event loop.
+"""Enqueue jobs from programs with threads, look at them, cancel, retry and pause them; workflows.py adds workflows.
+
+`AsyncClient` (client_async.py) does the same in an event loop.
 
 One client per program, made anywhere, shared by all threads; it connects when it is first used, and a forked child connects for
 itself. With `conn` a job is part of the caller's transaction:
 there when that commits, gone when it does not. Without, it is a transaction of its own, on one of a few autocommit connections.
 
-Args and options are checked in calls.py and copies.py, which make statements and rows of them; sessions.py sends these, on
-a connection of ours or through the adapters for callers' connections, and wakes the workers.
+A client owns its settings, which never change, and its sessions. All else is values of the method that runs. Args and options are
+checked in calls.py and copies.py, which make statements and rows of them; sessions.py sends these, on a connection of ours
+or through the adapters for callers' connections, and wakes the workers.
 
 It deliberately starts no thread but a timer for the last of several wake-ups.
 """

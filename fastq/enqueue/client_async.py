@@ -1,11 +1,14 @@
-"""Enqueue jobs from an event loop. `Client` (client.py) does the same in programs with threads, and is made from this file.
+"""Enqueue jobs from an event loop, look at them, cancel, retry and pause them; workflows_async.py adds workflows.
+
+`Client` (client.py) does the same in programs with threads, and is made from this file.
 
 One client per program, made anywhere; it connects when it is first used. Each event loop that uses it gets connections of its
 own, and so does a forked child; loops in several threads may share it. With `conn` a job is part of the caller's transaction:
 there when that commits, gone when it does not. Without, it is a transaction of its own, on one of a few autocommit connections.
 
-Args and options are checked in calls.py and copies.py, which make statements and rows of them; sessions_async.py sends these, on
-a connection of ours or through the adapters for callers' connections, and wakes the workers.
+A client owns its settings, which never change, and its sessions. All else is values of the method that runs. Args and options are
+checked in calls.py and copies.py, which make statements and rows of them; sessions_async.py sends these, on a connection of ours
+or through the adapters for callers' connections, and wakes the workers.
 
 It deliberately takes plain iterables, not asynchronous ones: args are at hand or cheap to make, and a COPY awaits the database
 after each block, so the loop goes on.

@@ -1,6 +1,7 @@
 """Jobs as the rows of a COPY, made while they are read.
 
-Runs in the enqueuing thread or event loop, on plain values; the clients send the rows. A row is the text format of COPY.
+Runs in the enqueuing thread or event loop, on plain values; the clients send the rows. A row is the text format of COPY. A `Copy`
+belongs to the client's method that makes it, and changes while its blocks are read; the functions are pure.
 
 Invariant: a job is checked before its row is made. A COPY sends jobs while more are read, and an error takes all of them back.
 """

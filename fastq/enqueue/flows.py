@@ -1,7 +1,9 @@
 """The statements by which workflows are enqueued, added to, cancelled and retried: each follows from the answers before it.
 
-Runs in the enqueuing thread, on plain values; the clients' sessions run the calls that `steps` asks for, in one transaction. A
-workflow of any size takes two statements: one makes its row, one has arrays of all jobs, steps and edges.
+Runs in the enqueuing thread or event loop, on plain values; the clients' sessions run the calls that `steps` asks for, in one
+transaction. A change (`Adding`, `Cancelling`, `Retrying`) belongs to the client's method that makes it, and `steps` alone writes
+its attributes; a `Batch` belongs to the `with` block. A workflow of any size takes two statements: one makes its row, one has
+arrays of all jobs, steps and edges.
 
 Invariant: whatever changes a workflow that is there locks its row first, and reads its steps by a later statement. The leader's
 steward locks the row in the same way before it reads edges: so no edge is added to a step behind its back, and no workflow ends

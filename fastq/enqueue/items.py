@@ -1,6 +1,7 @@
 """The jobs that a caller hands to a client: args, or args with options of their own; each with its checked spec and its JSON.
 
-Runs in the enqueuing thread or event loop, on plain values, one job after the other as they are read.
+Runs in the enqueuing thread or event loop, on plain values, one job after the other as they are read. An `Enqueue` is the
+caller's, and only read here.
 
 Invariant: an option counts in this order: the job's own (`Enqueue`), the call's, the kind's, the default of job.py. An error of a
 job tells its position.

@@ -1,7 +1,8 @@
 """Carry a client's statements to Postgres, and see to it that the workers are woken.
 
 Runs in the enqueuing event loop; a client has one of these for each event loop.
-Without a connection of the caller's, each statement is a transaction of its own, on a connection of the pool's.
+Without a connection of the caller's, each statement is a transaction of its own, on a connection of the pool's. The client makes
+the sessions and closes them; they own their pool, their timers and the memory of the wake-ups that were sent.
 
 Invariant: a wake-up is sent with its statement or after it, never before the jobs are there; and no statement is lost by its
 wake-up: where the server has no room for notifications, it is run without one.

@@ -1,6 +1,7 @@
 """The settings of both clients: the configuration, and how a statement and a wake-up are made from it.
 
-Made by a client, read by all its threads and event loops, never changed. It deliberately has no connection.
+Made by a client, in the thread that makes the client; read by all its threads and event loops, never changed. It deliberately has
+no connection.
 """
 
 from __future__ import annotations

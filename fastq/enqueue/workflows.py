@@ -1,9 +1,13 @@
 # Made by tools/twins.py from fastq/enqueue/workflows_async.py: change that file, then run `make twins`.
 """Enqueue workflows, add to them, look at them, wait for them, cancel and retry them: methods of a client.
 
-A part of the class `Client` (client.py), which has the sessions. `AsyncWorkflows` (workflows_async.py) is the same part of
-`AsyncClient`, and the source of this one. The statements of each change are in flows.py; the rows that are read, in
-admin/workflows.py.
+A base class of `Client` (client.py), which makes and owns the settings and the sessions that are used here; this class
+keeps no state. Its methods run in the caller's thread.
+
+`AsyncWorkflows` (workflows_async.py) is the same part of `AsyncClient`, and the source of this one.
+
+The statements of each change are in flows.py; the rows that are read, in admin/workflows.py. The rows of steps are written by the
+statements of flows.py and by the leader's steward; here they are only read.
 
 It deliberately listens to nothing: a wait looks at the workflow's one row again and again.
 """

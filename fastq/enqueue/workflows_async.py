@@ -1,8 +1,12 @@
 """Enqueue workflows, add to them, look at them, wait for them, cancel and retry them: methods of a client in an event loop.
 
-A part of the class `AsyncClient` (client_async.py), which has the sessions. `Workflows` (workflows.py) is the same part of
-`Client`, and is made from this file. The statements of each change are in flows.py; the rows that are read, in
-admin/workflows.py.
+A base class of `AsyncClient` (client_async.py), which makes and owns the settings and the sessions that are used here; this class
+keeps no state. Its methods run in the caller's event loop.
+
+`Workflows` (workflows.py) is the same part of `Client`, and is made from this file.
+
+The statements of each change are in flows.py; the rows that are read, in admin/workflows.py. The rows of steps are written by the
+statements of flows.py and by the leader's steward; here they are only read.
 
 It deliberately listens to nothing: a wait looks at the workflow's one row again and again.
 """
