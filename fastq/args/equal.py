@@ -2,8 +2,8 @@
 
 The other module of that half is args/faults.py. Runs in the thread that enqueues, and in the thread that imports an application
 with periodic jobs, where `==` says that the two differ, or where it does not look at everything. `leaves_fields_out` runs once
-for each kind, in the thread that first needs its codec. Pure functions over the user's values, which are read and never changed;
-a value that is compared in another form is copied first.
+for each kind, in the thread that first needs its codec. Pure functions over the user's values, which are the caller's: they are
+read and never changed; a value that is compared in another form is copied first.
 
 A type's own `==` decides, but in three cases: a type that has none of its own is compared field by field; so are the fields that
 a type leaves out of it; and datetimes with a zone are compared by the moments that they mean.

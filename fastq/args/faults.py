@@ -1,9 +1,11 @@
 """Find values in args that JSON cannot hold, and their fields: the slow half of args/text.py, with args/equal.py.
 
-`fault_in_fields` runs each time that a worker is registered, in the thread that imports the application. The rest runs in the
-thread that enqueues, defines a periodic job or makes an outcome, and only when a cheap test gave cause. Pure functions over the
-user's values, which are read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so args that contain
-themselves end too.
+`fault_in_fields` runs each time that a worker is registered, in the thread that imports the application. The rest runs wherever
+args, keys or outputs are examined, and mostly only when a cheap test gave cause: in the thread that enqueues; in the thread that
+imports an application with periodic jobs; in the thread of a worker process that makes an outcome; in the producer's thread, for
+the key of a job that came past its gates; and in a command that enqueues, or pauses or releases a key of a gate. Pure functions
+over the user's values, which are read and never changed. Every walk keeps its own stack or stops at MAX_DEPTH, so args that
+contain themselves end too.
 
 It does not decide what may be enqueued (args/text.py does, by a round trip); it finds the first field to blame.
 """

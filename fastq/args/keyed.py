@@ -1,7 +1,9 @@
 """The part of a job's args that is its key at a gate: named fields, all args, or the value that a function makes of them.
 
-Runs in the enqueuing thread, on plain values. A key is JSON, so that 42 and "42" are two keys, and so that people can read it; a
-key that is longer than LONGEST is replaced by a digest, since an index holds it.
+Pure functions on plain values, called wherever a key is made: in the thread that enqueues; in the thread that imports an
+application, where gates and unique kinds are checked; in the producer's thread, for a job that came past its gates; and in a
+command or client that pauses or releases a key of a gate. A key is JSON, so that 42 and "42" are two keys, and so that people can
+read it; a key that is longer than LONGEST is replaced by a digest, since an index holds it.
 
 Invariant: equal args have equal keys, in any program that enqueues. It deliberately does not say to which end a key is used.
 """

@@ -10,10 +10,10 @@ Three spellings, one `Kind` behind each:
 
     MAIL = Kind("mail", MailDict)                   TypedDicts (no class at run time) and classes of others
 
-Kinds are made at import and read by every thread afterwards. Only a `Registry` changes one later, also at import: it
-fills in options that the args leave open. The `codec` of a kind is made, and its fields are checked again, by the thread
-that first writes or reads its args: one that enqueues, or the producer's of a worker process. An option that a kind
-leaves open (None) has the default of args/options.py.
+Kinds are made at import, belong to their class or name, and are read by every thread afterwards. Only a `Registry` changes one
+later, also at import: it fills in options that the args leave open. The `codec` of a kind is made, and its fields are checked
+again, by the thread that first writes or reads its args: one that enqueues, or the producer's of a worker process. An option that
+a kind leaves open (None) has the default of args/options.py.
 
 An enqueuing service needs the args alone, never the worker. A subclass is no kind until it says so: its jobs would
 come back as its parent. `Args` has no attribute without underscores, because a dataclass takes those for defaults.

@@ -3,7 +3,8 @@
 A key is all that a new column of a job takes. The job's spec writes it, from the option of its name (`Options` in jobs/spec.py
 says which options there are), and the statements that insert a job carry the whole of meta; it is read as an attribute, where
 `Job` (jobs/job.py) or another class that has a `meta` names it: `source = SOURCE`. The claim, the archive and the codec know
-none of the keys. `encoded` runs in the enqueuing thread, a key is read in the thread that has the job. Plain values, no I/O.
+none of the keys. `encoded` runs in the enqueuing thread, a key is read in the thread that has the job. Plain values, no I/O; the
+lists of keys are written at import alone.
 
 Invariants: a name stands for one type; where no key is set, meta is null and costs nothing; the text of meta is ASCII, so that it
 reads the same in every encoding that a caller's connection may have.

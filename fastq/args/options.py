@@ -1,7 +1,7 @@
 """Hold the rules and defaults of the options of a job: its kind, queue, priority, attempts and tags.
 
-Plain values and checks, for any thread that declares a kind or enqueues a job. A check returns the value that it was given,
-or raises OptionError with the rule. It deliberately knows nothing of times: those are jobs/spec.py's.
+Constants and pure checks, for any thread that declares a kind, enqueues a job, or pauses a queue or kind. A check returns the
+value that it was given, or raises OptionError with the rule. It deliberately knows nothing of times: those are jobs/spec.py's.
 """
 
 import re

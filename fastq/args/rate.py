@@ -2,8 +2,9 @@
 
     class MailArgs(Args, kind="mail", gates=[Rate("mail-api", at_most=100, per=60, burst=10, by="account_id")])
 
-Declared at import, read in the enqueuing thread. Its entry in a job's meta has one element more than that of other gates: the
-time, the burst, and whether a job that cannot start now is dropped. It deliberately decides nothing: lead/gate/rates.py does.
+Declared at import and never changed; read in the enqueuing thread (`spent` too, by a client), and in the producer's for a job
+that came past its gates. Its entry in a job's meta has one element more than that of other gates: the time, the burst, and
+whether a job that cannot start now is dropped. It deliberately decides nothing: lead/gate/rates.py does.
 """
 
 from __future__ import annotations

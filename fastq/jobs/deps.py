@@ -2,7 +2,8 @@
 
 Read in the thread that has the job, from the database, when they are asked for: an output is kept with its step, once, and is
 copied into no args. A worker process says at its start how to read them (`use`, called by its main thread before any other thread
-runs; read by executors). In an event loop `await job.deps.read()` comes first, since reading blocks.
+runs; read by executors). A `Deps` belongs to its job, and keeps the answer. In an event loop `await job.deps.read()` comes first,
+since reading blocks.
 
 Invariant: a job sees the jobs of its own edges alone. It deliberately has no connection of its own. A job that a test has made
 is given the jobs before it (`given`), and reads nothing.

@@ -5,7 +5,8 @@ hottest constructor of the project); one executor thread hands it to `Worker.wor
 
 Invariants:
 - Only values that nearly every worker needs are fields. The rest (kind, queue, tags ...) is looked up in the batch on demand.
-- `outcome` is written by the executor alone, `cancelled` by the thread that cancels; both are read by others afterwards.
+- `outcome` is written by the thread that has the job when its attempt ends: the executor, or the one that takes it before its
+  start or refuses it; `cancelled` by the main thread, while the executor has the job. Both are read by others afterwards.
 - No job is part of a reference cycle: `gc=False` keeps millions of jobs out of the collector (0.07 instead of 0.3 µs
   each, measured with 20 batches alive), and a cycle through a job would never be freed. So a batch does not refer to
   its jobs, and `outcome` never holds a live exception: its traceback leads back to the job. Failures go there as text.

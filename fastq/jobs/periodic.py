@@ -1,7 +1,8 @@
 """Define periodic jobs: the arguments of `registry.periodic`, and which missed ticks are made up for.
 
-A definition is made while the application is imported and read afterwards. It is written to the database by `fastq run`
-(lead/definitions.py); the leader's chore (chores/periodic.py) reads it there and needs none of the application's code.
+A definition is made by the thread that imports the application, never changed, and read afterwards; `due_ticks` is pure, and run
+by the leader's chore in its track's thread. A definition is written to the database by `fastq run` (lead/definitions.py); the
+leader's chore (chores/periodic.py) reads it there and needs none of the application's code.
 
 Invariants:
 - A mistake in a definition (name, schedule, args, options) raises at the line that declares it.

@@ -1,7 +1,8 @@
 """Say how long finished jobs are kept: `FASTQ_KEEP`, rules by state, by queue or by both, over the general `FASTQ_ARCHIVE_DAYS`.
 
-A pure value, made from text by Config (to refuse a mistake at the start) and by the chores that prune.
-`completed=1,discarded=30,emails=0.5,emails:completed=0.1`: days, of a state, of a queue, of a queue's state.
+A value that never changes, made from text by Config (to refuse a mistake at the start, in the thread that makes it) and by the
+chores that prune, each for itself, in their tracks' threads. `completed=1,discarded=30,emails=0.5,emails:completed=0.1`: days, of
+a state, of a queue, of a queue's state.
 
 The most specific rule holds: queue and state, then queue, then state, then the general one. A rule may keep longer than the
 general one or shorter. A queue that is called like a state needs its states named (`completed:discarded=3`): alone, the word

@@ -1,7 +1,8 @@
 """Say when: `Cron("0 9 * * mon-fri", tz="Europe/Berlin")` and `Every(30.0)`; pure time, any thread, no database.
 
-A schedule is a set of moments. `next_after(t)` is the first of them after t and depends on nothing else, so that two leaders
-agree on every tick.
+Made by the thread that imports the application, and from text by the leader's chore and by commands; never changed. The functions
+are pure, but for a cache of schedules. A schedule is a set of moments. `next_after(t)` is the first of them after t and depends
+on nothing else, so that two leaders agree on every tick.
 
 cronsim reads an expression and tells whether a date fits. Its walk from time to time is not used: it gives a time that does not
 exist the first minute after the gap (so that Samoa's 31 December 2011 has two runs of a daily schedule), and loses minutes

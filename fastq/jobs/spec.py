@@ -1,7 +1,8 @@
 """Make the spec with which a job is enqueued, beside its args: its queue, priority, attempts, tags, and a delay or a time.
 
-Runs in the enqueuing thread, and where the application is imported (periodic jobs), on plain values. An option counts in this
-order: the job's own (`Enqueue`), the call's, the kind's, the default (args/options.py).
+Pure functions, run in the enqueuing thread or event loop, and in the thread that imports the application (periodic jobs), on
+plain values; a spec belongs to the call that is made of it. An option counts in this order: the job's own (`Enqueue`), the
+call's, the kind's, the default (args/options.py).
 
 Invariant: a `JobSpec` has been checked, so the database takes every row that is made of it. It deliberately compares no time
 with the local clock: whether a job is due is the database's to say.

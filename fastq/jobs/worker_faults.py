@@ -1,7 +1,8 @@
 """Find the mistakes in a worker when it is registered, not when its first job comes.
 
 Called for a `Registry` (registry.py), at import, in one thread. Each check raises a RegistryError that names the class and says
-how to mend it. The class `Worker` comes as an argument, since worker.py imports this module.
+how to mend it. Nothing is kept here; `settle_options` writes the options into the kind, which the declaration owns. The class
+`Worker` comes as an argument, since worker.py imports this module.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Workflows, as your program builds them: steps and edges, settled into a plan. Plain values, no I/O."""
+"""Workflows as plain values: your program builds their steps and edges, and settles them into a plan.
+
+The command `fastq workflows` draws them. Each value belongs to the thread that has made it.
+"""

@@ -1,7 +1,8 @@
 """Draw a workflow as text: a row for each step, with its state and job, and beside them lines that say what runs after what.
 
-Pure functions over plain values, run in the command that shows a workflow. A large workflow is folded (folding.py) until it has
-MOST rows; a row that stands for several steps has their number, and how many of them are in which state.
+Called in the main thread of the command `fastq workflows`, which makes the steps and prints the lines. The module keeps no state:
+all that it makes belongs to one call. A large workflow is folded (folding.py) until it has MOST rows; a row that stands for
+several steps has their number, and how many of them are in which state.
 
 Invariant: no line is wider than asked for. It deliberately knows no terminal: colours and the encoding are the command's.
 """

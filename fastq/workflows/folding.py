@@ -1,6 +1,7 @@
 """Fold the steps of a workflow until few enough are left to be drawn: steps that stand alike in the graph become one node.
 
-Pure functions over plain values, run in the command that draws (drawing.py).
+Called by drawing.py alone, in the main thread of the command `fastq workflows`, which makes the steps. The module keeps no state:
+each call makes its own lists and returns nodes that nobody changes.
 
 Invariant: an edge between two steps of different nodes is an edge between these nodes, and nodes stand in an order in which each
 comes after those before it in the graph. It deliberately looks at no state: a drawing keeps its form while the workflow runs.

@@ -1,6 +1,7 @@
 """Lay out a graph as lines of text, downwards: each node in a lane, and the edges as lanes that go on to the nodes below.
 
-Pure functions over plain values, run in the command that draws (drawing.py).
+Called by drawing.py alone, in the main thread of the command `fastq workflows`. The module keeps no state: each call of `rows`
+makes one list of lanes, which `_free` and `_trim` change in place and which nobody else sees.
 
 Invariant: a lane leads to one node; lanes that lead to the same one are joined above it. It deliberately knows no names and no
 states.

@@ -1,9 +1,10 @@
 """Settle a workflow into a plan: its jobs in an order in which each stands behind those that it runs after, with their edges.
 
-Runs in the enqueuing thread, on plain values. A nested workflow is dissolved here. Its first jobs run after the steps that its
-own step runs after. A step behind it runs after its last jobs, or after all of its jobs where it runs in any case: a last job is
-cancelled as soon as one before it fails, while others may still run. An empty workflow is as if it were not there: a step
-behind it runs after the steps that stand before it.
+Runs in the enqueuing thread or event loop, on plain values; flows.py alone calls it, and owns the plan. A planner and its levels
+live for one call. A nested workflow is dissolved here. Its first jobs run after the steps that its own step runs after. A step
+behind it runs after its last jobs, or after all of its jobs where it runs in any case: a last job is cancelled as soon as one
+before it fails, while others may still run. An empty workflow is as if it were not there: a step behind it runs after the steps
+that stand before it.
 
 Invariant: an edge leads from an earlier step of the plan to a later one, and there is one at most between two steps. It
 deliberately knows no database: the statements that store a plan number its steps by their places in it.

@@ -7,7 +7,8 @@
 
     chain(FetchArgs(url), group(ParseArgs(), ThumbArgs()), SweepArgs())      the same without names
 
-Used in the enqueuing thread, before anything is enqueued; a workflow belongs to the one thread that builds it.
+Used in the enqueuing thread or event loop, before anything is enqueued; a workflow belongs to the one that builds it, and `add`
+alone changes it.
 
 Invariant: a step runs after steps that were added to the same workflow before it, so the steps of one workflow have no cycle. It
 deliberately knows nothing of the database and numbers no job: plan.py does, when the workflow is enqueued.
