@@ -1,7 +1,7 @@
 """`fastq bench`: measure the speed of fastq on this machine, and the most that this machine could do at all.
 
-Run by the CLI; the measured code runs in programs of its own (child.py), so that this one is only the clock. Everything
-happens in the schema `fastq_bench`, which is dropped before and after; no other schema is touched. Nothing is imported
+Run by the CLI, in its main thread; the measured code runs in programs of its own (child.py), so that this one is only the clock.
+Everything happens in the schema `fastq_bench`, which is dropped before and after; no other schema is touched. Nothing is imported
 here: the worker processes that are measured import this package too, and must not carry the measuring with them.
 
     load       the schema, and jobs in it             floor      the same statements, pumped without a runtime

@@ -1,7 +1,7 @@
 """The application that is measured: a job that does nothing, and a job that writes when it started.
 
 Imported by the fork server, the worker processes and the programs that enqueue. Its jobs deliberately return nothing and have
-no options, so that a job goes the plainest way there is; `work` runs in executor threads.
+no options, so that a job goes the plainest way there is; `work` runs in executor threads, and keeps nothing.
 """
 
 from __future__ import annotations

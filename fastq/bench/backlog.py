@@ -1,8 +1,9 @@
 """Whether a claim notices how much waits behind it: the rate of claims at a small and at a large backlog, and the memory.
 
-Run by the program that measures. The claims are the runtime's own (`Cursor`, `Claimed`, the board), made by one connection that
-completes nothing, so that nothing but the backlog differs. A round is as many jobs as the small backlog holds. Its first
-claim is left out: on a new connection it is the one that plans.
+Run in the main thread of the program that measures, which owns the connections; nothing is kept between two calls. The claims are
+the runtime's own (`Cursor`, `Claimed`, the board), made by one connection that completes nothing, so that nothing but the backlog
+differs. A round is as many jobs as the small backlog holds. Its first claim is left out: on a new connection it is the one that
+plans.
 
 Then the real supervisor works on the large backlog for a while: its memory must not know how large that is.
 """

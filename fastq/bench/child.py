@@ -4,8 +4,8 @@ Both sides of the talk are here: `Program` in the program that measures, `order`
 first line is the order, as JSON on stdin (not in the arguments: a database's URL may hold a password); answers are a word
 and numbers on stdout. The end of stdin ends the program, so nothing outlives a measurement that was killed.
 
-A program is started by `-c`, so that the fork server finds no main module to import again in each worker process. The main
-thread of the program that measures starts and hears; the main thread of a program that it has started answers.
+A program is started by `-c`, so that the fork server finds no main module to import again in each worker process. The main thread
+of the program that measures owns a `Program`, starts it and hears; the main thread of a program that it has started answers.
 """
 
 from __future__ import annotations

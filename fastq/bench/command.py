@@ -1,4 +1,6 @@
-"""The command itself: its arguments, the order of the measurements, the output. Run by the program that measures.
+"""The command itself: its arguments, the order of the measurements, the output.
+
+Run in the main thread of the program that measures, which owns the figures until they are printed.
 
 Route and floor take turns, round after round, and the ratio of each pair counts: other users of the machine slow both runs of a
 pair alike, but not two runs that are a minute apart.

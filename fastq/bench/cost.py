@@ -1,9 +1,9 @@
 """The costs of a run: CPU of Postgres and of our processes, WAL, memory, as the kernel and Postgres count them.
 
-Run by the program that measures, between two moments. CPU comes from /proc: the nanoseconds of each thread (schedstat) where
-the kernel keeps them, else the ticks of 10 ms. For Postgres that is the postmaster and all its children, helpers included,
-and those that ended in between; so other work on the same server is counted too. For a server on another machine there is no
-figure rather than a wrong one.
+Run in the main thread of the program that measures, between two moments; a `Meter` keeps the pid of the postmaster alone. CPU
+comes from /proc: the nanoseconds of each thread (schedstat) where the kernel keeps them, else the ticks of 10 ms. For Postgres
+that is the postmaster and all its children, helpers included, and those that ended in between; so other work on the same server
+is counted too. For a server on another machine there is no figure rather than a wrong one.
 """
 
 from __future__ import annotations

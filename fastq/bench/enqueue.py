@@ -1,7 +1,7 @@
 """How fast one thread enqueues, through the public client: one job at a time, by the thousand, and by COPY.
 
-Run in the program that measures, while nobody works the queue. Each single job is a transaction with its own commit, which
-mostly waits for the disk, so its figure says as much about the machine as about fastq.
+Run in the main thread of the program that measures, which owns the client, while nobody works the queue. Each single job is a
+transaction with its own commit, which mostly waits for the disk, so its figure says as much about the machine as about fastq.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """The floor: the statements of claim and complete, pumped as fast as the database answers. The limit of this machine, today.
 
-The function `pump` runs in the program that measures, and starts the others; `serve` is one of as many programs as there would
-be worker processes. They send the very statements of the runtime, prepared, in batches of the same size, claim in turns from
-one frontier as the runtime does, and make nothing of the answer: no job, no args, no integer per job. The ids that the claim
-brings become the array that the completion takes by copying every eighth byte to every twelfth place.
+The function `pump` runs in the main thread of the program that measures, makes the board and starts the others; `serve` is one of
+as many programs as there would be worker processes, with a `Pump` and a connection of its own in its main thread. They share the
+frontier on the board, which the one with the turn writes. They send the very statements of the runtime, prepared, in batches of
+the same size, claim in turns from one frontier as the runtime does, and make nothing of the answer: no job, no args, no integer
+per job. The ids that the claim brings become the array that the completion takes by copying every eighth byte to every twelfth
+place.
 
 The turn is waited for in the kernel, which hands it over at once; the runtime cannot wait there (it must be able to give up).
 Each program claims and completes in turn on one connection. Completing beside the claims, on a second one, was no faster:

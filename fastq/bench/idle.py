@@ -1,9 +1,9 @@
 """The costs of a supervisor and its processes while there is nothing to do: CPU, statements, memory.
 
-Run by the program that measures. It counts from a moment at which all processes are up and have looked once; the
-transactions of the database are Postgres' own count, without those of the measurement. Autovacuum's are in it, but come
-in bursts (30 a minute, measured): so transactions are counted in windows, and the median of these is the figure. Nobody else
-may use the database meanwhile.
+Run in the main thread of the program that measures, and keeps nothing. It counts from a moment at which all processes are up and
+have looked once; the transactions of the database are Postgres' own count, without those of the measurement. Autovacuum's are in
+it, but come in bursts (30 a minute, measured): so transactions are counted in windows, and the median of these is the figure.
+Nobody else may use the database meanwhile.
 """
 
 from __future__ import annotations

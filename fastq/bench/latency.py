@@ -1,10 +1,10 @@
 """From commit to the start of `work`, on a system that has nothing else to do.
 
-Run in the program that measures: one job at a time, in a transaction of its own, at irregular intervals. The clock is read
-when the commit is sent and when it has returned here, and when `work` begins there; it is the same clock for all processes of a
-machine. A latency counts from the commit's return: notification, supervisor, pipe, claim, decode, thread. On a busy machine
-that can be below 0, since work may have begun before we are scheduled again to hear of the commit; so the time that the
-commits took themselves is shown beside it.
+Run in the main thread of the program that measures, which keeps nothing after a call: one job at a time, in a transaction of its
+own, at irregular intervals. The clock is read when the commit is sent and when it has returned here, and when `work` begins
+there; it is the same clock for all processes of a machine. A latency counts from the commit's return: notification, supervisor,
+pipe, claim, decode, thread. On a busy machine that can be below 0, since work may have begun before we are scheduled again to
+hear of the commit; so the time that the commits took themselves is shown beside it.
 """
 
 from __future__ import annotations

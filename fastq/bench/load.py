@@ -1,7 +1,7 @@
 """The schema of a measurement and the jobs in it.
 
-Run by the program that measures, on one connection. A session lock keeps two measurements of one database apart: they would
-drop each other's schema, and each would measure the other.
+Run in the main thread of the program that measures, on one connection, which `fresh_schema` opens and closes. A session lock
+keeps two measurements of one database apart: they would drop each other's schema, and each would measure the other.
 
 The jobs are made by the server itself, the fastest way there is, and the table is vacuumed and analysed as autovacuum would
 have done by and by. There is deliberately no checkpoint after that: the first change of each page after a checkpoint writes

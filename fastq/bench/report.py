@@ -1,8 +1,9 @@
 """Put the figures together: JSON for scripts, a table with one line of explanation each for people.
 
-Run by the program that measures, at its end. A figure is the median of its repetitions and its spread is their range, because
-a machine that is shared is slow at times and never fast by accident; of standstills the figure is the worst, since one is
-enough to be noticed. JSON has each repetition under `rounds`. A figure that was not measured is null and not in the table.
+Run in the main thread of the program that measures, which fills one `Figures` and prints it at its end. A figure is the median of
+its repetitions and its spread is their range, because a machine that is shared is slow at times and never fast by accident; of
+standstills the figure is the worst, since one is enough to be noticed. JSON has each repetition under `rounds`. A figure that was
+not measured is null and not in the table.
 """
 
 from __future__ import annotations

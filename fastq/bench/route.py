@@ -1,9 +1,9 @@
 """The whole route: preloaded jobs through the real supervisor, from the opening of the queue to the last completion.
 
 `work` runs in the program that measures. `serve` runs in the main thread of another program, which becomes the supervisor's as in
-`fastq run`; `_watch` is a thread beside it there, which reads the board and reports. The queue is paused while the processes
-start, so their start-up is not counted. The clock starts when the queue is opened, so the wake-up and the first small claims are
-counted.
+`fastq run`; `_watch` is a thread beside it there, which reads the board and reports. The board is the supervisor's; nothing else
+is shared. The queue is paused while the processes start, so their start-up is not counted. The clock starts when the queue is
+opened, so the wake-up and the first small claims are counted.
 
 Completions are counted on the supervisor's board, where each process adds up what it has committed. That costs the
 measured program one glance every two milliseconds; asking the database would make it count rows instead of working jobs.

@@ -6,7 +6,8 @@ alone, which passes it on once. SIGTERM does the same, and so does a terminal th
 second one of the others ends the child at once.
 
 Invariant: this process leaves no child behind, also when it is killed, and never works jobs itself. The child holds one end of
-a pipe; when the other one closes it stops in order (`end_with`). Runs in the main thread of the command.
+a pipe; when the other one closes it stops in order (`end_with`, in the child, by a thread that waits for that). All else runs in
+the main thread of the command, which owns the child; the handler of its signals writes `_Stop`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`fastq enqueue`: enqueue one job by hand.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

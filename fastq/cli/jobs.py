@@ -1,6 +1,6 @@
 """`fastq jobs`: list and show jobs, say why one waits, retry, cancel and delete them.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`fastq leader`: show the leaders and the last runs of their chores, and ask one to resign.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`fastq migrate`: bring the schema to the version of this program.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`fastq pauses`: list, add and remove the pauses of queues, kinds, gates and keys, and of everything.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

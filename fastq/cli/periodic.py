@@ -1,6 +1,6 @@
 """`fastq periodic`: list, pause, resume and delete periodic jobs, and run one now.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

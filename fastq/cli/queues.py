@@ -1,6 +1,6 @@
 """`fastq queues`: list, pause and resume queues.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`fastq run`: find the app, the database and the settings, show them, and hand over to the supervisor.
 
-Runs in the main thread of the command. It becomes the supervisor's.
+Runs in the main thread of the command, which becomes the supervisor's. It keeps nothing: the supervisor owns all that lives on.
 """
 
 from __future__ import annotations

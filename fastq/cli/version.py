@@ -1,6 +1,6 @@
 """`fastq version`: the versions of fastq and of all that it stands on here, for a bug report.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

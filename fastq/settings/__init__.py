@@ -1,1 +1,1 @@
-"""The settings, a group for each thing that they are about: declarations alone, which `Config` joins."""
+"""The settings, a group for each thing that they are about: declarations alone, made at import, which `Config` joins."""

@@ -1,6 +1,6 @@
 """Settings: a host among the others: its signs of life, its leases and its domain.
 
-Plain data, read by every thread.
+Declarations, made at import and never changed; the values of a program are in its `Config`, which any thread may read.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,8 @@
 
 The declarations are made while the groups of settings beside it are imported; config.py reads, checks and joins them. A reader is
 a function from text to a value (it raises one of UNREADABLE) with the rule for messages; it runs later, in the thread that makes
-a `Config` or parses a command line. Plain data, read by every thread. It deliberately reads no environment: config.py does.
+a `Config` or parses a command line. Plain data that never changes, read by every thread. It deliberately reads no environment:
+config.py does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Settings: each process: its statements, its crashes, its codec and its log.
 
-Plain data, read by every thread.
+Declarations, made at import and never changed; the values of a program are in its `Config`, which any thread may read.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Settings: how long the leader keeps rows, and when it builds an index anew.
 
-Plain data, read by every thread.
+Declarations, made at import and never changed; the values of a program are in its `Config`, which any thread may read.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Settings: how long to wait for the next job, for a hint, for the end of running jobs.
 
-Plain data, read by every thread.
+Declarations, made at import and never changed; the values of a program are in its `Config`, which any thread may read.
 """
 
 from dataclasses import dataclass

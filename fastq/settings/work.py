@@ -1,6 +1,6 @@
 """Settings: how many jobs run at the same time, and how many are claimed and held ready.
 
-Plain data, read by every thread.
+Declarations, made at import and never changed; the values of a program are in its `Config`, which any thread may read.
 """
 
 from dataclasses import dataclass

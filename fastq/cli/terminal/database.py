@@ -2,7 +2,7 @@
 
 The embedded server is shared: a command that finds it running joins, and the last to leave stops it. It is always migrated,
 because nobody else would do it; a database of the user's own is migrated only by `fastq migrate` and `fastq dev`. Runs in the
-main thread of the command.
+main thread of the command, which owns the connection and the share in the server until its `with` block ends.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Results go to stdout, notes and errors to stderr, so that a pipe carries results
 
 Invariant: no value of a job reaches a terminal unescaped (an error text may hold escape sequences), and no password of a
 database URL is ever printed. Colour ends with NO_COLOR and where stdout is no terminal; rich knows the rules. Runs in the main
-thread of the command.
+thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Read the arguments of a command, and report mistakes in them: in one line, in our words, with the place of the help.
 
 Used by every command, by those that have subcommands for each of them, and by `fastq bench`; runs in the main thread of the
-command.
+command, which makes a parser for itself. The functions are pure.
 
 It deliberately completes no flag that was cut short: another flag that begins like it may be added later.
 """

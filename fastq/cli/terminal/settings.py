@@ -1,6 +1,6 @@
 """Make flags and help of Config's own declarations, so that a setting is written down once.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

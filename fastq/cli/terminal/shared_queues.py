@@ -2,7 +2,8 @@
 
 Each job that comes to a process without a worker for it is put to waiting, and claimed from there by one that has (waiting.py).
 That costs two writes and a few milliseconds, which queues of their own would save. It warns and refuses nothing: while a new
-version with a new kind is rolled out, old and new processes share their queues as well. Runs in the main thread of the command.
+version with a new kind is rolled out, old and new processes share their queues as well. Runs in the main thread of `fastq run`,
+and keeps nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`fastq gates`: list the gates that jobs go through and the keys that are held, set numbers, release keys.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`fastq unique`: list the keys of unique jobs that are held, and give one up by hand.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`fastq workflows`: list workflows, draw one as text, retry and cancel it.
 
-Runs in the main thread of the command.
+Runs in the main thread of the command, and keeps nothing.
 """
 
 from __future__ import annotations
