@@ -129,8 +129,8 @@ def _is_filtered(options: argparse.Namespace) -> bool:
 
 
 def _why_waiting(connection: Connection, jobs: Sequence[admin.JobRow]) -> dict[tuple[str, str], str]:
-    """Return the reason of the waiting jobs among these, by queue and kind."""
-    if not any(job.state is State.WAITING and not job.gates for job in jobs):
+    """Return the reason of those jobs among these that wait for a worker, by queue and kind."""
+    if not any((job.waits_for or "").startswith("worker:") for job in jobs):
         return {}
     return {(row.queue, row.kind): row.why for row in admin.list_waiting(connection, count=1)}
 
@@ -145,9 +145,11 @@ def _cells(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> tup
 
 
 def _waits(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> str | None:
-    """Say why a job waits: at gates, or since a process that had it did not run it, and it was not charged for that."""
+    """Say why a job waits: at gates, for steps, or since a process that had it did not run it and did not charge it for that."""
     if job.gates:
         return f"at {job.gates}"
+    if job.waits_for == "workflow":
+        return "for the jobs before it in its workflow"
     if job.state is State.WAITING:
         return why_waiting.get((job.queue, job.kind), f"for a process that has a worker for kind '{job.kind}'")
     return "snoozed by its worker" if job.state is State.SCHEDULED and job.attempted_at is not None else None

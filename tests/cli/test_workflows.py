@@ -91,6 +91,15 @@ def test_a_workflow_is_cancelled(on_database, started):
     assert "cancellation asked for" in on_database("workflows", "show", started.id)
 
 
+def test_a_step_that_waits_for_those_before_it_says_so_wherever_it_is_looked_at(on_database, started):
+    _, second, third = started.ids
+    told = "for the jobs before it in its workflow"
+
+    assert [line.endswith(f"  {told}") for line in on_database("jobs", "list").splitlines()[1:]] == [True, True, False]
+    assert f"\nwaits     {told}" in on_database("jobs", "show", second)
+    assert on_database("jobs", "why", third).startswith(f"job {third} waits {told}")
+
+
 @pytest.mark.parametrize("action", ["show", "retry", "cancel"])
 def test_a_workflow_that_is_not_there_is_named(on_database, action):
     assert "there is no workflow 7, or no longer" in on_database("workflows", action, 7, code=1)
