@@ -4,8 +4,9 @@
 
     class MailArgs(Args, kind="mail", queue=mails)
 
-Declared at import, before any thread enqueues, and only read after that: in the program that enqueues, so that a job carries the
-gates of its queue besides those of its kind, and in worker processes, so that a job that came without them is put before them.
+Declared at import, by the thread that imports, before any thread enqueues, and only read after that: in the program that
+enqueues, so that a job carries the gates of its queue besides those of its kind, and in worker processes, so that a job that came
+without them is put before them.
 
 Invariant: a queue has one declaration in a program. It deliberately says nothing else of the queue: a queue exists by its name,
 and how many jobs one process works at once is the process's matter.

@@ -2,7 +2,8 @@
 
 A view of 64-bit integers in the memory that the processes of a host share (board.py). Times are monotonic, in ns; numbers are
 seqs, and there is one of them for each priority where a word is a list. A word is written by the producer that has the queue's
-turn, or has waited for the turn in vain, and read by the producers of all processes of the host, but for what stands beside it.
+turn, or has waited for the turn in vain, and read by the producers' threads of all worker processes of the host, but for what
+stands beside it.
 
 It deliberately knows no rule: which values may follow one another is for the machines in work/cursor, and for the statements.
 """

@@ -1,9 +1,9 @@
 """Things that an application can declare in a registry: `Declaration`, of which each sort has a class.
 
-Declarations are made and checked while the application is imported, in one thread, and only read afterwards. Those of workers and
-of periodic jobs are in worker.py and periodic.py, that of singletons is here. A room that has another sort of thing to declare
-derives a class and hands its objects to `Registry.declare`: the registry, app.py and `fastq run` know nothing but the methods of
-the class.
+Declarations are made and checked while the application is imported, in one thread, belong to its registry, and are only read
+afterwards. Those of workers and of periodic jobs are in worker.py and periodic.py, that of singletons is here. A room that has
+another sort of thing to declare derives a class and hands its objects to `Registry.declare`: the registry, app.py and `fastq run`
+know nothing but the methods of the class.
 
 Invariant: a registry holds a declaration only after its `check`. A class deliberately does not say how the thing is worked: the
 room that works it asks the registry for the declarations of that class.

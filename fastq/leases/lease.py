@@ -1,8 +1,9 @@
 """Hold a name alone in the whole cluster for a while: a row with a holder, a term and a time at which it runs out.
 
-The functions are run by the thread of an elector, in a supervisor or a worker process, and keep nothing but the identity of the
-process. A `Lease`, public as `fastq.Lease`, belongs to one thread of any program, which alone writes it; `trusted()` may be asked
-by any. Each statement is a transaction of its own and takes its time from the server's clock.
+The functions are run by the thread of an elector, in a supervisor or a worker process, and by that of a `Lease`; they keep
+nothing but the identity of the process, for which any thread may ask. A `Lease`, public as `fastq.Lease`, belongs to one thread
+of any program, which alone writes it; `trusted()` may be asked by any. Each statement is a transaction of its own and takes its
+time from the server's clock.
 
 Invariants:
 - At most one holder per term, and the term grows with each acquisition, even over a failover that forgot some.

@@ -1,7 +1,8 @@
 """Open a session within a known time, even if the look-up of a name blocks or the server is frozen.
 
 Called by threads that must act before a deadline: an elector's thread or the owner of a `Lease`, because the trust in a lease
-runs out, and the registrar, because the rows of its processes do. Each call has a thread of its own, which may outlive it.
+runs out, and the registrar, because the rows of its processes do. Each call has a thread of its own, which may outlive it; a
+session that comes in time is the caller's.
 
 Invariant: a session that comes too late is closed by that thread, or handed to the function that the caller named.
 It deliberately does not know how sessions are opened; that is db.py's.

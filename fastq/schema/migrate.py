@@ -1,7 +1,7 @@
 """Bring a schema to the version that this program knows: forward only, from sql/migrations/NNNN_name.sql.
 
 Run by `fastq migrate` and `fastq dev`, by commands on an embedded database, by the bench and by tests, in the caller's thread, on
-a connection of its own. Every other command begins with `check`, on the connection that it has.
+a connection of its own. The operator's commands begin with `check` (admin/session.py), on the connection that they have.
 
 Invariant: a migration and its row in `fastq.migration` are one transaction, under an advisory transaction lock that is
 the schema's own. So any number of programs may migrate at once, one that is killed leaves nothing half done, and a pooler

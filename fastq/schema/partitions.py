@@ -1,9 +1,9 @@
 """Keep the archive's partitions: one per day (UTC), made before the day begins, dropped when it is old enough.
 
-Run in the track of the leader's chore (lead/chores/partitions.py), on that track's autocommit connection; any number of
-supervisors may run it at once. One transaction per partition, under an advisory lock of the schema's own and a short
-`lock_timeout`. Each first calls `hold`, passed in by the caller: it keeps the caller's right to make the change until the
-transaction ends.
+Run in the track's thread of the leader's chore (lead/chores/partitions.py), in the supervisor that leads, on that track's
+autocommit connection; any number of supervisors may run it at once. One transaction per partition, under an advisory lock of the
+schema's own and a short `lock_timeout`. Each first calls `hold`, passed in by the caller: it keeps the caller's right to make the
+change until the transaction ends.
 
 Invariant: a completion never waits for this module longer than LOCK_TIMEOUT and the work of one transaction. So a partition is
 made beside the archive and then attached. (To attach takes a weak lock on the archive unless jobs may end on that day now;

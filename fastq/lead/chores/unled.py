@@ -1,8 +1,8 @@
 """Unled: report periodic jobs that do not tick because nobody leads a domain that maintains their queue.
 
-A chore of the schema's leader, run in its track's thread of the supervisor that leads. A schema has that leader with any
-domains. With named domains it reports queues that none of them works; otherwise queues with no supervisor that leads: all are
-gone or have `FASTQ_LEAD=off`. It deliberately changes nothing: people do.
+A chore of the schema's leader, run in its track's thread of the supervisor that leads. A schema has that leader with any domains.
+With named domains it reports queues that none of them works; otherwise queues with no supervisor that leads: all are gone or have
+`FASTQ_LEAD=off`. It keeps the queues that it has seen, and deliberately changes nothing: people do.
 """
 
 from __future__ import annotations

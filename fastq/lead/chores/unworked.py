@@ -1,7 +1,7 @@
 """Unworked: report queues that no living process works, and kinds that wait because no process of their queue knows them.
 
 A chore of the schema's leader, run in its track's thread of the supervisor that leads. A schema has that leader with any
-queues and domains. It deliberately changes nothing: people do.
+queues and domains. It keeps the queues and kinds that it has seen, and deliberately changes nothing: people do.
 """
 
 from __future__ import annotations

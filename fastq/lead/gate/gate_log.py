@@ -1,11 +1,11 @@
 """Read the log of the gates: each event once, also those that are committed late, and without a walk over those read long ago.
 
-Used by the gatekeeper's chore, which has one `Log` for each term, in its track's thread. Events are deleted as they are read.
-While an old snapshot lives, deleted ones stay in the index, so a read begins behind the highest id that was read before. A
-transaction may commit an event with a lower id later, as one does that enqueues and then takes its time. So the log is read again
-from `low` now and then, in proportion to how long that takes: no event can come with an id up to `low`, since each transaction
-that may have taken one had ended before the log was read last from the `low` of then. Whether it has is seen in the server's
-locks, as for the cursor of claims (docs/adr/0008).
+Used by the gatekeeper's chore, which has one `Log` for each term, in its track's thread in the supervisor that leads; the log
+alone writes how far it has come. Events are deleted as they are read. While an old snapshot lives, deleted ones stay in the
+index, so a read begins behind the highest id that was read before. A transaction may commit an event with a lower id later, as
+one does that enqueues and then takes its time. So the log is read again from `low` now and then, in proportion to how long that
+takes: no event can come with an id up to `low`, since each transaction that may have taken one had ended before the log was read
+last from the `low` of then. Whether it has is seen in the server's locks, as for the cursor of claims (docs/adr/0008).
 
 Invariant: an event is given out once, by the statement that deletes it; where its answer is lost, the chore begins anew from the
 tables. It deliberately does not know what the events mean.

@@ -1,8 +1,9 @@
 """Gate: let jobs go that wait at gates, when there is room. A chore of the schema's leader, in a track with pauses and workflows.
 
-It is told by a log (gate_log.py) that the statements append to which make jobs wait at gates, or end them; it decides in memory
-(keeper.py); and it lets jobs go by giving them a seq, many in one statement, fenced by its term like every chore. It is woken by
-the hint '@gate' and does not poll.
+Run in its track's thread of the supervisor that leads; the keeper and all that belongs to it are this thread's alone. It is told
+by a log (gate_log.py) that the statements append to which make jobs wait at gates, or end them; it decides in memory (keeper.py);
+and it lets jobs go by giving them a seq, many in one statement, fenced by its term like every chore. It is woken by the hint
+'@gate' and does not poll.
 
 Its memory is thrown away with the term, and whenever a statement failed: the next run begins with the tables. Each job that was
 let go has a row in gate_permit until it leaves, so two leaders in a row never let too many go. While nobody leads, jobs that go

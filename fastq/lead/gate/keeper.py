@@ -1,7 +1,7 @@
 """Decide which waiting jobs may go: the gatekeeper's memory and its rules, without database, thread or clock.
 
-Used by one chore (gatekeeper.py), which owns it, in its track's thread, and by a simulation (tests/simulation/gate). It hears
-events, says which jobs to let go, and hears which of them have gone.
+Owned and used by one chore (gatekeeper.py), in its thread of the leading supervisor; by a simulation (tests/simulation/gate),
+too. It hears events, says which jobs to let go, and hears which of them have gone.
 
     gate    a name with a number: at most so many jobs at once
     key     a key at a gate, such as an account: it has room until so many jobs (by weight) are admitted there

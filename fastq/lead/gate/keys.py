@@ -1,10 +1,10 @@
 """The gates, keys and lines that the gatekeeper has in its memory: small, for there may be as many keys as there are accounts.
 
-Used by the keeper (keeper.py, which has the rules), in the thread of the gatekeeper's track. The keeper makes and forgets gates
-and lines, a gate its keys; all of them are written in that thread alone. A key in use with three waiting jobs takes some 600
-bytes: a window is eight bytes for each place, and the heap of a key comes only with the second line that stands there. The
-classes deliberately decide nothing but whether a key has room, and which line stands there first. A sort of gate with rules of
-its own derives from Gate and Key, and stands in sorts.py.
+Used by the keeper (keeper.py, which has the rules), in the thread of the gatekeeper's track, in the supervisor that leads. The
+keeper makes and forgets gates and lines, a gate its keys; all of them are written in that thread alone. A key in use with three
+waiting jobs takes some 600 bytes: a window is eight bytes for each place, and the heap of a key comes only with the second line
+that stands there. The classes deliberately decide nothing but whether a key has room, and which line stands there first. A sort
+of gate with rules of its own derives from Gate and Key, and stands in sorts.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The rates in the gatekeeper's memory: when the next job of each key may start.
 
-Made and used by the keeper (keeper.py), in the thread of the gatekeeper's track, which alone writes these gates and keys.
+Made and used by the keeper (keeper.py), in the thread of the gatekeeper's track, in the supervisor that leads; that thread alone
+writes these gates and keys.
 
 A key of a rate is a bucket, counted in seconds: it is full at `full_at`, each job that goes takes its weight times the interval
 out of it, and a job goes if the bucket has enough for it. The promise is about *starts*, and a start follows its admission by

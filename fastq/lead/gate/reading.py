@@ -1,10 +1,10 @@
 """Read which jobs wait at gates: the lines, page by page, and the windows of some lines; as much at once as takes a moment.
 
-Made with the gatekeeper's chore by the thread that starts a term; used by it after that, in its track's thread alone. Both go
-along the index of waiting jobs, where each job that was let go has left an entry, which stays for as long as somebody keeps an
-old snapshot: after some minutes the first job that waits lies behind thousands of them, in each line. So the time of a statement
-says how much the next one reads, and one that took too long is tried again with less. Meanwhile the chore lets jobs go of which
-it knows.
+Made with the gatekeeper's chore by the thread that starts a term; used by it after that, in its track's thread in the supervisor
+that leads, alone. Both go along the index of waiting jobs, where each job that was let go has left an entry, which stays for as
+long as somebody keeps an old snapshot: after some minutes the first job that waits lies behind thousands of them, in each line.
+So the time of a statement says how much the next one reads, and one that took too long is tried again with less. Meanwhile the
+chore lets jobs go of which it knows.
 
 Invariant: no line and no job is passed over. It deliberately decides nothing.
 """

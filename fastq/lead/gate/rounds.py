@@ -1,8 +1,8 @@
 """Fair gates in the gatekeeper's memory: rounds over tenants, which share one room.
 
-Made and used by the keeper (keeper.py), in the thread of the gatekeeper's track, which alone writes these gates and tenants. A
-tenant is a key of the gate; all its lines, of all queues and kinds, have one turn together, and among them the oldest job goes
-first, after priority.
+Made and used by the keeper (keeper.py), in the thread of the gatekeeper's track, in the supervisor that leads; that thread alone
+writes these gates and tenants. A tenant is a key of the gate; all its lines, of all queues and kinds, have one turn together, and
+among them the oldest job goes first, after priority.
 
 The rounds are start-time fair queueing. Such a gate has a turn, a number that only grows: the turn of the job that was let go
 last. A job that is let go moves the next turn of its tenant on by its weight, divided by the tenant's share. A tenant that

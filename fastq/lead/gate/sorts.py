@@ -1,8 +1,8 @@
 """The sorts of gates that the gatekeeper knows, by the word that a job carries (args/gates.py), with the classes of their rules.
 
-Read by the keeper (keeper.py), in the thread of the gatekeeper's track. The table never changes, and `entries_in` is pure. A text
-that tells no gates, or a sort of a newer program, is a closed gate without a name: its jobs wait until somebody repairs or
-cancels them, or a program leads that knows the sort, and no other job waits with them.
+Read by the keeper (keeper.py), in the thread of the gatekeeper's track, in the supervisor that leads. The table never changes,
+and `entries_in` is pure. A text that tells no gates, or a sort of a newer program, is a closed gate without a name: its jobs wait
+until somebody repairs or cancels them, or a program leads that knows the sort, and no other job waits with them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the rates of the gatekeeper share: the time, the keys to be looked at later, the jobs that are not known to have started.
 
-Made by the keeper, one for each; used and written by it and its rates (rates.py), in the thread of the gatekeeper's track. A job
-that was let go starts when a process claims it, and no claim tells. So the chore asks the database, soon after it has let jobs
-go: a start that is known late delays the next one, no more.
+Made by the keeper, one for each; used and written by it and its rates (rates.py), in the thread of the gatekeeper's track, in the
+supervisor that leads. A job that was let go starts when a process claims it, and no claim tells. So the chore asks the database,
+soon after it has let jobs go: a start that is known late delays the next one, no more.
 
 Invariant: a job that was let go at a rate is here until an answer says that it waits for no process any more. It deliberately
 has no clock and sends no statement: the chore tells the time, and asks.

@@ -1,8 +1,8 @@
 """Write rows in batches, sized by the time that the database takes, and find the row that spoils a batch.
 
-Used by the chores that write many rows, in the thread of their track; a `Batch` or a `ChoreSize` belongs to one of them. They
-read the rows to change, and change them by fenced statements that look again at each row, so that a batch may be tried twice, in
-parts, or not at all.
+Used by the chores that write many rows, in the thread of their track, in the supervisor that leads; a `Batch` or a `ChoreSize`
+belongs to one of them. They read the rows to change, and change them by fenced statements that look again at each row, so that a
+batch may be tried twice, in parts, or not at all.
 
 - A batch that takes too long (statement_timeout, lock_timeout) is halved, down to one row; after GROW_AFTER that went well it
   is doubled again. A single row that takes too long twice is set aside.

@@ -1,8 +1,8 @@
 """Decide over the steps after those that have ended: the pure part of the steward, without database, thread or clock.
 
-Used by one chore (steward.py), in its track's thread, under the locks of the workflows. A step is let go when no edge to it is
-unmet. It is cancelled when the step before it was cancelled or discarded, unless it runs however that ends; and so are those
-after it.
+Used by one chore (steward.py), in its track's thread in the supervisor that leads, under the locks of the workflows. A step is
+let go when no edge to it is unmet. It is cancelled when the step before it was cancelled or discarded, unless it runs however
+that ends; and so are those after it.
 
 Invariants: the number of a step's unmet edges is that of its edges from steps that are not passed, whatever has become of the
 step itself. A step is cancelled with the chain of its causes, the nearest first. The module deliberately keeps nothing between

@@ -2,9 +2,9 @@
 
 A row stays `running` with nobody running it when the database has forgotten a completion (a failover to a standby that lagged, a
 restore, a crash where commits are not waited for), or when a completion was given up since the database refused it. The process
-lives, so no rescue comes for its jobs. The main thread makes a `Forgotten`; from then on the producer's thread alone uses it and
-writes it: serial with its claims, so no claim of its own is on its way, and a claim without an answer has been settled by then
-(unanswered.py).
+lives, so no rescue comes for its jobs. The main thread of a worker process makes a `Forgotten`; from then on the producer's
+thread alone uses it and writes it: serial with its claims, so no claim of its own is on its way, and a claim without an answer
+has been settled by then (unanswered.py).
 
     when     on each new connection of the producer or the completer, and every INTERVAL; after a long look, later
     where    job_ready from the left, as far as this process has ever claimed: not through the backlog (`reached`, the producer's)

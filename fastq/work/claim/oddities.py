@@ -1,9 +1,9 @@
 """Tell of jobs that came otherwise than their worker expects, seldom enough to be read.
 
-Made with the receiver by the main thread; from then on the producer's thread alone calls it, for each claim, and owns its memory
-of reports. An unknown kind: no worker here knows it, and its jobs are waiting. Attempts that differ: a worker states
-`max_attempts`, and yet its jobs come with the default, because the program that enqueued them imports their args alone; one that
-must not run twice would run 25 times. Only the first job of a claim is looked at: such an app does it always.
+Made with the receiver by the main thread of a worker process; from then on the producer's thread alone calls it, for each claim,
+and owns its memory of reports. An unknown kind: no worker here knows it, and its jobs are waiting. Attempts that differ: a worker
+states `max_attempts`, and yet its jobs come with the default, because the program that enqueued them imports their args alone;
+one that must not run twice would run 25 times. Only the first job of a claim is looked at: such an app does it always.
 
 It changes nothing about the jobs, and talks to no database.
 """

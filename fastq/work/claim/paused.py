@@ -1,10 +1,10 @@
 """Know the kinds that are paused: for this process they are kinds without a worker, until somebody resumes them.
 
-The main thread makes a `Paused`; from then on the producer's thread alone uses it and writes it: it asks before the first claim
-of each connection, after the hint '@pause', and now and then. The producer hands the answer on to receiver.py, waiting.py and
-resting.py. So a claim decides nothing. A job of a paused kind that it brings is put to `waiting`, uncharged, like one of a kind
-that nobody knows; jobs ahead of the cursor are put there without a claim (resting.py), and no look takes them from there
-(waiting.py) before the kind is resumed.
+The main thread of a worker process makes a `Paused`; from then on the producer's thread alone uses it and writes it: it asks
+before the first claim of each connection, after the hint '@pause', and now and then. The producer hands the answer on to
+receiver.py, waiting.py and resting.py. So a claim decides nothing. A job of a paused kind that it brings is put to `waiting`,
+uncharged, like one of a kind that nobody knows; jobs ahead of the cursor are put there without a claim (resting.py), and no look
+takes them from there (waiting.py) before the kind is resumed.
 
 Invariant: after the answer that tells of a pause this process starts no job of that kind that it claims then. A job that it had
 claimed before runs. It deliberately keeps nothing of the jobs: their rows say that they wait for a worker of their kind.

@@ -1,9 +1,9 @@
 """Take in the jobs of a claim: decode them, note their ids on the board, hand them out.
 
-The main thread makes a `Receiver`; from then on the producer's thread alone uses it and writes it. The ids are in the rings of
-the board before the next claim is sent, and before any of the jobs starts; only then is the claim no longer under way. A job that
-cannot run here (its args do not decode, its kind has no worker in this program) goes to the completer with its outcome. It
-deliberately sends no statement.
+The main thread of a worker process makes a `Receiver`; from then on the producer's thread alone uses it and writes it. The ids
+are in the rings of the board before the next claim is sent, and before any of the jobs starts; only then is the claim no longer
+under way. A job that cannot run here (its args do not decode, its kind has no worker in this program) goes to the completer with
+its outcome. It deliberately sends no statement.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Put available jobs to waiting if no process is to work their kind, before they are claimed: one write each instead of two.
 
-Run by the producer's thread, in the queue's turn or after it has waited for the turn in vain: before the first claim that can
-bring a job to this process, and later when a claim has brought jobs of kinds without a worker here and there is backlog behind
-them, for there may be thousands. The jobs of such a claim are put to waiting by the completer. A job that is put to waiting
-leaves the index that claims go by, so it does not hold the low-water mark, as a job that claims pass over would. The main thread
-makes a `Resting` before the threads start; its attributes are then the producer's thread's alone.
+Run by the producer's thread of a worker process, in the queue's turn or after it has waited for the turn in vain: before the
+first claim that can bring a job to this process, and later when a claim has brought jobs of kinds without a worker here and there
+is backlog behind them, for there may be thousands. The jobs of such a claim are put to waiting by the completer. A job that is
+put to waiting leaves the index that claims go by, so it does not hold the low-water mark, as a job that claims pass over would.
+The main thread makes a `Resting` before the threads start; its attributes are then the producer's thread's alone.
 
 Jobs of kinds that another living process of the queue knows are left where they are: it is as likely to claim them itself. So a
 look that puts nothing to waiting is followed by a rest, and where services share a queue this costs nothing that counts.

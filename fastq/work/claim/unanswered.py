@@ -1,10 +1,10 @@
 """Hand back the jobs of a claim if its answer never came: no other process would ever hear of them.
 
-Made by the main thread with the producer, then used and written by the producer's thread alone, on its next connection and now
-and then. A session that was cut goes on in the server for as long as its wait for a lock, a disk or a standby lasts. Its claim
-may commit after we have looked. So that session is ended, and its end awaited, before its claim's jobs are looked for; until then
-its claim stays on the desk and nothing new is claimed. Through a pooler a pid may be another client's: there the claims are
-looked for again and again, for a while.
+Made by the main thread of a worker process, with the producer, then used and written by the producer's thread alone, on its next
+connection and now and then. A session that was cut goes on in the server for as long as its wait for a lock, a disk or a standby
+lasts. Its claim may commit after we have looked. So that session is ended, and its end awaited, before its claim's jobs are
+looked for; until then its claim stays on the desk and nothing new is claimed. Through a pooler a pid may be another client's:
+there the claims are looked for again and again, for a while.
 
 It deliberately does nothing when the process dies: the desk shows the claim and both sessions to the supervisor. A claim that
 commits after that carries the number of a process that is gone, and rescue looks for such jobs.

@@ -4,9 +4,9 @@
     sent          a claim was named and sent, or is about to be
     unanswered    its session is gone, and its answer with it: whether it has committed is for unanswered.py to find out
 
-Written by the producer's thread alone: `last` in this process, all else on the desk, where the supervisor reads it after the
-death of the process. One claim is under way at a time, so the jobs of a claim must be in the rings before the next one is named.
-It deliberately talks to no database.
+Written by the producer's thread of a worker process alone: `last` in this process, all else on the desk, where the supervisor
+reads it after the death of the process. One claim is under way at a time, so the jobs of a claim must be in the rings before the
+next one is named. It deliberately talks to no database.
 """
 
 from __future__ import annotations

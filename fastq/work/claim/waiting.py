@@ -1,9 +1,9 @@
 """Claim the jobs that wait for a worker of their kind: straight from `waiting`, past all processes that have none.
 
-Run by the producer's thread, in the queue's turn or after it has waited for the turn in vain, before it claims available jobs:
-the waiting ones were at the front of the queue when a process without a worker for them claimed them. That process put them to
-`waiting`, and sent a hint. The main thread makes a `Waiting` before the threads start; its attributes are then the producer's
-thread's alone.
+Run by the producer's thread of a worker process, in the queue's turn or after it has waited for the turn in vain, before it
+claims available jobs: the waiting ones were at the front of the queue when a process without a worker for them claimed them. That
+process put them to `waiting`, and sent a hint. The main thread makes a `Waiting` before the threads start; its attributes are
+then the producer's thread's alone.
 
 Why they are not made available again: nothing is decided in a claim, so the process that does not know their kind would claim
 them again and again. As it is, such a job costs two updates more than others, however many processes share its queue, and however

@@ -1,7 +1,7 @@
 """Write a batch of outcomes, however long the database takes to come back, and find the one that it refuses.
 
-Used by the completer's thread; starts none of its own, so that a test or a tool may write a batch in place. The list of
-statements is in writes.py; this module decides how to go on when one of them fails:
+Used by the completer's thread of a worker process; starts none of its own, so that a test or a tool may write a batch in place.
+The list of statements is in writes.py; this module decides how to go on when one of them fails:
 
 - A part that Postgres refuses because of a value is halved until the one row at fault is found, and that job fails with the
   reason. Where Postgres refuses that too, the failure is written without a text; where even that is refused, the writer counts

@@ -9,8 +9,9 @@ after 20 ms at a row, the part is claimed row lock by row lock, and so are all p
 that is nearly always.
 
 Both take large args up to the bytes that they are given, and tell the first job that was left for that: such a claim counts as
-full, and its last numbers end before that job (docs/adr/0015). Run by the producer's thread, in the turn or for a part that was
-taken in it. It deliberately moves no mark: the machines of the cursor do, when they learn the answer.
+full, and its last numbers end before that job (docs/adr/0015). Run by the producer's thread of a worker process, which alone has
+a `Claims`, in the turn or for a part that was taken in it. It deliberately moves no mark: the machines of the cursor do, when
+they learn the answer.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ the pass goes on from there the next time. A sweep is a pass from zero: it finds
     under way    a claim of the pass was full, so it goes on where that claim ended
 
 The pass itself is for safety: nothing else looks behind the frontier. Where it ends, and how long it rests, is for promptness.
-Run in the producer's thread, in its turn, or after it has waited for the turn in vain; a look is used once. It deliberately does
-no I/O, and moves no low-water mark: low_water.py does, once it is proven that nothing can appear below.
+Run in the producer's thread of a worker process, in its turn, or after it has waited for the turn in vain. A `Look` is its own,
+and used once; the marks are on the board, for all processes of the host. It deliberately does no I/O, and moves no low-water
+mark: low_water.py does, once it is proven that nothing can appear below.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ itself, for they do not fit the board; it costs two looks at the server's locks 
 An insert that is slow between number and xid for another reason, as `insert ... select slow()` may be, is found by the sweep
 alone.
 
-Run by the producer that has the turn, and by no other: the mark that one process has asked for would else be taken for the mark
-that another has noted since. Each rule here is for safety: without it jobs are lost until the next sweep, and the
-simulation in tests/simulation has a mutant for it. It deliberately claims nothing, and sends nothing: it says which statement to
-send next, and learns the answer.
+Run by the thread of the producer that has the turn, in its worker process, and by no other: the mark that one process has asked
+for would else be taken for the mark that another has noted since. Each rule here is for safety: without it jobs are lost until
+the next sweep, and the simulation in tests/simulation has a mutant for it. It deliberately claims nothing, and sends nothing: it
+says which statement to send next, and learns the answer.
 """
 
 from __future__ import annotations

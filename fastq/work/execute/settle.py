@@ -1,8 +1,8 @@
 """Make an attempt's outcome from the value that `work` returned or the exception that it raised.
 
-Run by the slot that executed the job, in the slot's own thread, so code of the user's runs here too (`retry_delay`, the text of
-an exception, a subscriber of events): a slot shows that as SETTLING. It keeps nothing, and deliberately writes nothing: the slot
-puts the outcome into its job, and the completer writes it.
+Run by the slot that executed the job, in the slot's own thread of a worker process, so code of the user's runs here too
+(`retry_delay`, the text of an exception, a subscriber of events): a slot shows that as SETTLING. It keeps nothing, and
+deliberately writes nothing: the slot puts the outcome into its job, and the completer writes it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,18 @@
 """Notice that this process did not run for so long that others may have its jobs by now; let go of those that have not started.
 
 A host that is frozen (a suspended machine, a paused container, SIGSTOP) gives no sign of life. Once its rows have run out, its
-jobs are started elsewhere; when it thaws, its executors would start the jobs in their inboxes. The main thread ticks all the
-time, so a long gap between two ticks shows it, on a clock that goes on while the machine is suspended. Jobs that have not started
-are then handed back, uncharged: if another process has a job by now, that changes nothing, for its claim is another one.
+jobs are started elsewhere; when it thaws, its executors would start the jobs in their inboxes. The main thread of a worker
+process ticks all the time, so a long gap between two ticks shows it, on a clock that goes on while the machine is suspended. Jobs
+that have not started are then handed back, uncharged: if another process has a job by now, that changes nothing, for its claim is
+another one.
 
     tick      by the main thread, first thing after each wait
-    let_go    by the producer too, where a gap came during its round: jobs claimed before the gap may have come after the tick
+    let_go    by the producer's too, where a gap came during its round: jobs claimed before the gap may have come after the tick
 
 It costs the executors neither a clock nor anything else. So those that get the interpreter before the main thread start a job
 each, and short ones for a switch interval (5 ms) at most; their outcomes change nothing in the database either.
-It deliberately does not end executing jobs: they have begun, and nobody can take them back.
+The main thread alone writes here; the producer's reads `times`. It deliberately does not end executing jobs: they have begun, and
+nobody can take them back.
 """
 
 from __future__ import annotations

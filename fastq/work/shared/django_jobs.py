@@ -1,9 +1,9 @@
 """Treat each job as Django treats a request, if the application has a Django.
 
-`work_of` is asked by the producer's thread, once per kind and claim; the function that it returns runs in executor threads and on
-the event loop. The connections are Django's; ours are the threads without a job (`_free`) alone. Django keeps a connection per
-thread and looks after it between requests only: there, and nowhere else, it closes one that broke or is older than CONN_MAX_AGE.
-Without that a connection which was cut once fails all jobs of its thread for ever.
+`work_of` is asked by the producer's thread of a worker process, once per kind and claim; the function that it returns runs in
+executor threads and on the event loop. The connections are Django's; ours are the threads without a job (`_free`) alone. Django
+keeps a connection per thread and looks after it between requests only: there, and nowhere else, it closes one that broke or is
+older than CONN_MAX_AGE. Without that a connection which was cut once fails all jobs of its thread for ever.
 
 An async job calls Django through asgiref, which runs all such calls of a process in one thread by default. Under ASGI each
 request has a thread of its own, and so has each job here: else one slow query would hold up all jobs, and the end of one job

@@ -1,8 +1,8 @@
 """One queue as its worker process sees it: the lanes, and the inlet through which jobs come to them.
 
-The main thread makes the feeds, before any other thread starts; from then on the producer's thread uses them. The main thread
-uses `drain`, `lanes` and `concurrency`, too. How many jobs wait and run is read off the inlet, so executors do nothing for it. It
-deliberately talks to no database and wakes nobody but executors.
+The main thread of a worker process makes the feeds, before any other thread starts; from then on the producer's thread uses them
+and alone writes the counts. The main thread uses `drain`, `lanes` and `concurrency`, too. How many jobs wait and run is read off
+the inlet, so executors do nothing for it. It deliberately talks to no database and wakes nobody but executors.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The way forward inside a process: inboxes of jobs on their way to be executed, an outbox of jobs on their way to the completer.
 
-The main thread makes all of it before any other thread starts. Shared by the producer's thread (puts jobs into inboxes, and into
-the outbox those that cannot run here), the threads that execute (take jobs out, put them into the outbox), the completer's thread
-(takes jobs out of the outbox) and the main thread (takes out jobs that have not started, puts STOP in, and puts jobs that were
-given up into the outbox). `deque.append`, `popleft`, `pop` and `extend` are atomic in CPython, so there is no lock per job.
+The main thread of a worker process makes all of it before any other thread starts. Shared by the producer's thread (puts jobs
+into inboxes, and into the outbox those that cannot run here), the threads that execute (take jobs out, put them into the outbox),
+the completer's thread (takes jobs out of the outbox) and the main thread (takes out jobs that have not started, puts STOP in, and
+puts jobs that were given up into the outbox). `deque.append`, `popleft`, `pop` and `extend` are atomic in CPython, so there is no
+lock per job.
 
 A queue has a lane for each mode (work/execute/mode.py) that the app's workers are of. Where it has one, jobs go straight into
 that lane's inbox. Where it has several, they share the queue's concurrency: the jobs wait in a `Dispatcher` before the lanes, in
