@@ -1,8 +1,8 @@
 """One frozen `Config`: every setting as a flag, a FASTQ_* variable and a default with its reason.
 
-Read once at the start by the CLI or a Client; processes inherit the same object. environment.py writes settings to the
-environment, for other programs and clients to read here. The module keeps nothing. Precedence: an argument or flag that was
-given, then the environment, then the default; None means "not given".
+Read once at the start, by the main thread of a command or the thread that makes a client; worker processes are handed the same
+values. environment.py writes settings to the environment, for other programs and clients to read here. The module keeps nothing.
+Precedence: an argument or flag that was given, then the environment, then the default; None means "not given".
 
 A setting is declared once, in a group of fastq/settings/: its name gives the variable (`shutdown_timeout` ->
 FASTQ_SHUTDOWN_TIMEOUT) and the flag (--shutdown-timeout); `help` and `why` feed the CLI's help and the reference in docs/. A bad

@@ -8,7 +8,7 @@ Invariants:
 - A mistake in a definition (name, schedule, args, options) raises at the line that declares it.
 - Its hash covers all of it, so that two programs that declare the same hash mean the same.
 
-Options that the kind leaves open are settled late (`terms`), since the worker that states them may be registered afterwards.
+Options that the kind leaves open are settled late (`spec`), since the worker that states them may be registered afterwards.
 It deliberately has no clock: the database's time decides which ticks are due.
 """
 

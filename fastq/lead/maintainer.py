@@ -69,7 +69,7 @@ def leader_of(domain: str) -> str:
 
 
 class Maintainer(Service):
-    """The leases of this supervisor and their terms. The listener's thread calls what `hears` names."""
+    """Owns the elector of this supervisor and its terms. The listener's thread calls the functions that `hears` returns."""
 
     def __init__(self, config: Config, url: str) -> None:
         self._config = config

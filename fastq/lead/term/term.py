@@ -97,7 +97,7 @@ class Ending:
 
 
 class Ran(NamedTuple):
-    """The last run of a chore, and how many there were."""
+    """The last run of a chore, and how many there were. The track's own, and replaced by each run."""
 
     name: str
     ago_from: float  # monotonic time of its start

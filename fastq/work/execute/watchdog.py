@@ -1,6 +1,7 @@
 """See to it that no job outlasts its timeout and no statement its deadline.
 
-A `Watchdog` has no thread of its own: the main thread of a worker process makes it and makes all its calls.
+A `Watchdog` has no thread of its own: the main thread of a worker process makes it, makes all its calls, and alone writes its
+attributes and those of `Watched`.
 
 A tick looks at each slot's job. The first tick that sees a job notes the time, so a timeout is late by one tick at
 most and no slot ever reads a clock. Then, in this order:
