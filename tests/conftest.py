@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from fastq.errors import FastqError
@@ -34,6 +35,10 @@ SMALL_QUEUE = 17  # the first version that can be told how long its queue of not
 DATABASE_URL = os.environ.get("FASTQ_TEST_DATABASE_URL", "")
 VERSION = int(os.environ.get("FASTQ_TEST_POSTGRES", "18"))
 numbers = itertools.count(1)
+
+# An example that takes long says that the machine is busy. What a test finds out does not hang on that.
+hypothesis.settings.register_profile("fastq", deadline=None)
+hypothesis.settings.load_profile("fastq")
 
 # What started the tests (nohup, a script's `&`) may have them ignored, and every program that a test starts would inherit that.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -53,7 +53,7 @@ rows = st.lists(
 
 
 @given(rows, st.sampled_from(KINDS))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_the_twins_agree(batch, kind):
     blob = b",\x1e".join(batch)
     mostly = core.MOSTLY
@@ -71,7 +71,7 @@ def test_the_twins_agree(batch, kind):
         numbers, strings, st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(lambda x: f"[{','.join(x)}]"))
     )
 )
-@settings(max_examples=750, deadline=None)
+@settings(max_examples=750)
 def test_the_core_takes_for_json_what_orjson_and_json_take(text):
     data = text.encode("utf-8", "surrogatepass")
     error = core.ffi.new("fq_error *")
@@ -91,7 +91,7 @@ def accepted(loads, data):
 
 
 @given(st.builds(Flat, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.text()))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_values_are_those_of_orjson_and_json(args):
     text = FLAT.codec.encode(args) if "\0" not in args.s else orjson.dumps({"n": args.n, "f": args.f, "s": args.s})
     blob = b",\x1e".join([text] * SMALL)

@@ -98,7 +98,7 @@ any_text = st.text(st.characters(exclude_categories=()), max_size=30)  # lone su
 
 
 @given(st.lists(st.one_of(st.none(), any_text), max_size=12), st.one_of(st.just(0), st.integers(1, 40)))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_the_twins_encode_texts_alike(values, cap):
     core = pytest.importorskip("fastq.work.codec.core")
 

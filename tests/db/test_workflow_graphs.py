@@ -23,7 +23,7 @@ TABLES = ["job", "gate_event", "gate_permit", "workflow", "workflow_step", "work
 LEFT = f"truncate {', '.join(f'fastq.{table}' for table in TABLES)}"
 """Remove what an example that has failed may have left."""
 
-QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @dataclass

@@ -153,7 +153,7 @@ def graphs(draw):
     return [DrawnStep(None, draw(KINDS), 100 + place, draw(STATES), [*edges.items()]) for place, edges in enumerate(after)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(graphs(), st.integers(20, 120))
 def test_any_graph_is_drawn_within_the_width(steps, width):
     lines = drawn(steps, width)
@@ -162,7 +162,7 @@ def test_any_graph_is_drawn_within_the_width(steps, width):
     assert len(lines) <= 3 * MOST
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(graphs())
 def test_foldings_keep_every_step_and_every_edge(steps):
     for folding in foldings(steps, MOST):
@@ -175,7 +175,7 @@ def test_foldings_keep_every_step_and_every_edge(steps):
             assert all(parent < child for parent, child in found)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(graphs())
 def test_each_node_has_a_row_and_lanes_end_with_the_last_node_that_they_lead_to(steps):
     children = [[] for _ in steps]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fastq import Args, Enqueue
@@ -206,7 +206,6 @@ def parents(count):
                        for place in range(count)))  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.integers(1, 30).flatmap(parents))
 def test_a_plan_keeps_every_edge_of_any_graph(graph):
     flow, steps = Workflow("graph"), []
@@ -238,7 +237,6 @@ def meant(item, before):
     return jobs, ends
 
 
-@settings(deadline=None)
 @given(NESTED)
 def test_nested_chains_and_groups_mean_what_they_say(item):
     jobs, _ = meant(item, set())
