@@ -1,7 +1,8 @@
 """Hold a name alone in the whole cluster, from an event loop: `fastq.AsyncLease`, a `Lease` with a thread for its statements.
 
 Used by the coroutines of a program of yours. Each object has one thread, started with its first statement, in which its `Lease`
-runs one statement after the other; between two attempts at a lease that somebody else has, the event loop sleeps, and no thread.
+runs one statement after the other: that thread alone writes the `Lease`, and the event loop makes and ends the thread. Between
+two attempts at a lease that somebody else has, the event loop sleeps, and no thread.
 
 Invariants:
 - A call that is cancelled leaves no lease behind: where its statement was under way, the thread frees the lease that it took.

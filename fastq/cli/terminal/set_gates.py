@@ -2,7 +2,7 @@
 
 Such a number prevails until somebody takes it back, however often the number in the code is changed and deployed. It warns and
 changes nothing: the operator may have had good reasons. It deliberately goes by the declarations of this application, and looks
-at no job: a gate of which no job lives now is told of too. Runs in the main thread of the command.
+at no job: a gate of which no job lives now is told of too. Runs in the main thread of `fastq run`, and keeps nothing.
 """
 
 from __future__ import annotations
