@@ -371,8 +371,15 @@ def test_collect_appends_to_a_job_that_has_not_started_up_to_a_bound(client, con
 
 
 def test_collect_needs_a_list(client):
-    with pytest.raises(ArgsError, match=r"field 'account'.*expected a list"):
+    @dataclass
+    class PerhapsArgs(Args, kind="perhaps"):
+        account: int
+        texts: list[str] | None = None
+
+    with pytest.raises(OptionError, match="into='account': expected a field that is a list, got int"):
         client.enqueue(MailArgs(1), unique=Unique("texts", then="collect", into="account"))
+    with pytest.raises(ArgsError, match=r"field 'texts'.*expected a list"):
+        client.enqueue(PerhapsArgs(1), unique=Unique("account", then="collect", into="texts"))
 
 
 def test_cancel_ends_the_job_that_holds_the_key_and_enqueues_the_new_one(client, connection):
