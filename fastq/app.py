@@ -1,6 +1,7 @@
 """Import the application that the operator named: `module.sub:attribute` must be a `Registry`.
 
-Run by the CLI, by the fork server and by each worker process, once each, before any thread and any connection of theirs exists.
+Run by the main thread of a command (`fastq dev` only checks the target and the app dir), by the fork server and by each worker
+process, once each, before any connection of theirs exists, and any thread but that by which a child of `fastq dev` sees its end.
 The target comes from the command line alone, never from the database. Nothing is kept here: the caller has the registry, and
 Python the modules.
 

@@ -1,8 +1,8 @@
 """Backoff between attempts that fail: each is twice as long as the one before, up to the longest; a success begins them anew.
 
-Plain values: one thread, in any process, has a `Backoff` for each thing that it tries again and again, alone calls it, and sleeps
-by itself. `spread` is pure. The figures are the caller's, with their reasons. It deliberately counts no attempts and knows no
-clock.
+Plain values, in any process: a thread has a `Backoff` for each thing that it tries again and again. It is made with the object
+that holds it, often by the main thread before that thread starts; from then on the thread alone calls it, and sleeps by itself.
+`spread` is pure. The figures are the caller's, with their reasons. It deliberately counts no attempts and knows no clock.
 """
 
 from __future__ import annotations

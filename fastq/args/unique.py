@@ -3,10 +3,11 @@
     class SyncArgs(Args, kind="sync", unique=Unique("account_id")): ...       on the kind, or as an attribute of its worker
     client.enqueue(SyncArgs(42), unique=Unique("account_id", within=3600))     on one call, or on one `Enqueue` of many
 
-Declared at import, or for one call, and never changed; read in the thread that enqueues or that imports a periodic job. Nothing
-is kept but the declarations that were checked. The key of a job is a digest of its scope and of the args that `by` names. While a
-job holds the key, an enqueue with the same key makes no second one. docs/unique-jobs.md has the words of other job queues for
-this.
+Declared at import, or for one call, and never changed. Checked and read in the thread that imports the application and in the
+thread that enqueues; checked by the producer's thread of a worker process, too, when it first reads args of the kind. Each
+process keeps nothing but the declarations that any of these threads has checked. The key of a job is a digest of its scope and of
+the args that `by` names. While a job holds the key, an enqueue with the same key makes no second one. docs/unique-jobs.md has the
+words of other job queues for this.
 
 Invariant: equal parts have equal keys, and different parts have different ones, in any program and version that enqueues: each
 part goes in with its length before it, and tests/unit/test_unique.py has keys that never change. It deliberately asks no

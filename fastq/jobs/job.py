@@ -1,10 +1,12 @@
 """Hold one attempt at a job, and the exceptions that interrupt it.
 
 A `Job` is made by the producer, once per claimed row and a batch at a time (`list(map(Job, ids, attempts, ...))`, the
-hottest constructor of the project); one executor thread hands it to `Worker.work`; the completer reads its outcome.
+hottest constructor of the project); one executor thread, or the event loop, hands it to `Worker.work`, where the user's code
+reads its fields and properties (`tick`, `deps` and so on); the completer reads its outcome.
 
 Invariants:
 - Only values that nearly every worker needs are fields. The rest (kind, queue, tags ...) is looked up in the batch on demand.
+  The producer's thread writes the batch before it hands out any of its jobs, and nobody afterwards.
 - `outcome` is written by the thread that has the job when its attempt ends: the executor, or the one that takes it before its
   start or refuses it; `cancelled` by the main thread, while the executor has the job. Both are read by others afterwards.
 - No job is part of a reference cycle: `gc=False` keeps millions of jobs out of the collector (0.07 instead of 0.3 µs

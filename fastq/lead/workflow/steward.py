@@ -3,7 +3,8 @@
 A chore of the schema's leader, run in its track's thread of the supervisor that leads; the gatekeeper runs in the same track. The
 `Steward` alone reads and writes its attributes: the workflows that were locked, those with jobs to let go, and how far it has
 come in the log and in the audit. All of them can be found again in the tables, so a new leader goes on where another one was
-killed.
+killed. Its connection belongs to the track, whose thread runs the gatekeeper and the pauses on it, too: each transaction of the
+steward ends before `run` returns.
 
 It is told by a log: each statement that ends a step appends an event, with the state and the output, so nothing is ever
 looked up in a job that is gone. One transaction takes events, writes the states of their steps, decides over the steps after

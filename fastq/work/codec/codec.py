@@ -1,9 +1,9 @@
 """The one door to the codec: from a claim to its jobs, and from completions to arrays, by the C core or its Python twin.
 
-In a worker process, `decode` runs in the producer's thread, the encoders run there and in the completer's. `FASTQ_CODEC` asks for
-one of the twins; `auto` takes C where it is there. Decided once per process, at its start: the main thread of a worker process
-(seat.py) or of a command calls `use`, before any thread of ours runs. Without that, it is decided at the first call. That
-decision is the only state (`_twin`).
+In a worker process, `decode` runs in the producer's thread, `encode_ids` there and in the completer's, and the other encoders in
+the completer's thread alone. `FASTQ_CODEC` asks for one of the twins; `auto` takes C where it is there. Decided once per process,
+at its start: the main thread of a worker process (seat.py) or of a command calls `use`, before any thread of ours runs. Without
+that, it is decided at the first call. That decision is the only state (`_twin`).
 
 Splitting a claim by kind and making its jobs is the same with either twin, so it is done here; a twin reads the args of one kind.
 It deliberately does not decide over a job that cannot run: the producer does.
@@ -95,7 +95,7 @@ def use(wanted: str = "auto") -> str:
 
 
 def in_use() -> str:
-    """Name the twin that works here."""
+    """Name the twin that works here; asked by `use`, and by `fastq bench`."""
     return "python" if _chosen() is twin else "c"
 
 

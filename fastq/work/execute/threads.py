@@ -42,7 +42,7 @@ class ThreadLane(Lane):
 
     def __init__(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> None:
         super().__init__(Threads.name, board, concurrency, call_producer)
-        self._resting: deque[threading.Lock] = deque()  # an executor puts its gate in, the thread that wakes it takes it out
+        self._resting: deque[threading.Lock] = deque()  # an executor puts its gate in; it or its waker takes it out
 
     def rest(self, gate: threading.Lock) -> None:
         """Sleep until another thread wakes this executor; on waking, wake the next while there are jobs."""

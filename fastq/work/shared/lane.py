@@ -2,9 +2,9 @@
 
 The main thread of a worker process makes all of it before any other thread starts. Shared by the producer's thread (puts jobs
 into inboxes, and into the outbox those that cannot run here), the threads that execute (take jobs out, put them into the outbox),
-the completer's thread (takes jobs out of the outbox) and the main thread (takes out jobs that have not started, puts STOP in, and
-puts jobs that were given up into the outbox). `deque.append`, `popleft`, `pop` and `extend` are atomic in CPython, so there is no
-lock per job.
+the completer's thread (takes jobs out of the outbox) and the main thread (takes out jobs that have not started, as the producer's
+thread does after an absence, puts STOP in, and puts jobs that were given up into the outbox). `deque.append`, `popleft`, `pop`
+and `extend` are atomic in CPython, so there is no lock per job.
 
 A queue has a lane for each mode (work/execute/mode.py) that the app's workers are of. Where it has one, jobs go straight into
 that lane's inbox. Where it has several, they share the queue's concurrency: the jobs wait in a `Dispatcher` before the lanes, in
@@ -116,7 +116,7 @@ class Dispatcher:
             self._call_producer()
 
     def vacate(self, places: int) -> None:
-        """Give up the places of jobs that were taken out of the lanes before they had started."""
+        """Give up the places of jobs that the main thread, or the producer's, took out of the lanes before they had started."""
         with self._lock:
             self.free += places
             self._fill()
@@ -129,7 +129,7 @@ class Dispatcher:
         return jobs
 
     def busy(self) -> int:
-        """Count the places that are taken."""
+        """Count the places that are taken. The producer's."""
         return self._places - self.free
 
     def _fill(self) -> None:
