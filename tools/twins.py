@@ -77,6 +77,16 @@ TWINS = (
         },
     ),
     Twin(
+        "fastq/enqueue/operate/operators_async.py",
+        "fastq/enqueue/operate/operators.py",
+        {
+            "methods of a client in an event loop.": "methods of a client.",
+            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "`Operators` (operators.py) is": "`AsyncOperators` (operators_async.py) is",
+            "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
+        },
+    ),
+    Twin(
         "fastq/enqueue/client_async.py",
         "fastq/enqueue/client.py",
         {

@@ -1,9 +1,10 @@
-"""Your operator: look at jobs, queues, leaders and periodic jobs, and change them.
+"""Your operator: look at jobs, queues, gates, leaders and periodic jobs, and change them.
 
 Plain functions, run in the thread that calls them, over a connection that the caller opened; they keep nothing.
 """
 
 from fastq.admin.changes import Change, CutShort, cancel_jobs, delete_jobs, retry_jobs
+from fastq.admin.gates import GateRow, list_gates, remove_gate, set_gate
 from fastq.admin.held import HeldRow, list_held, release_held
 from fastq.admin.jobs import JobDetail, JobList, JobRow, list_jobs, show_job
 from fastq.admin.pauses import PauseRow, list_pauses, pause, resume, subject_of
@@ -15,6 +16,7 @@ from fastq.admin.why import why_job
 __all__ = [
     "Change",
     "CutShort",
+    "GateRow",
     "HeldRow",
     "JobDetail",
     "JobList",
@@ -27,6 +29,7 @@ __all__ = [
     "connect",
     "delete_jobs",
     "find_keys",
+    "list_gates",
     "list_held",
     "list_jobs",
     "list_keys",
@@ -37,9 +40,11 @@ __all__ = [
     "pause_queue",
     "release_held",
     "release_key",
+    "remove_gate",
     "resume",
     "resume_queue",
     "retry_jobs",
+    "set_gate",
     "show_job",
     "subject_of",
     "why_job",

@@ -1,9 +1,10 @@
 """List the gates that jobs go through, with their numbers and counts; set and remove an operator's number, for an operator.
 
 Plain functions, run in the main thread of `fastq gates`, over a connection of the caller's (`admin.connect` makes one), values in
-and values out; they keep nothing, and a `_Found` lives for one call. A number that is set stands in the table `gate` and prevails
-over the numbers in the code, in whatever version; each change is one statement with a notification to the gatekeeper, which
-follows it at once, or within IDLE of it (lead/gate/gatekeeper.py) should that be lost.
+and values out; they keep nothing, and a `_Found` lives for one call. The clients run the same statements on their own sessions
+(enqueue/operate/). A number that is set stands in the table `gate` and prevails over the numbers in the code, in whatever version;
+each change is an event, and one statement with a notification to the gatekeeper, which follows it at once, or within IDLE of it
+(lead/gate/gatekeeper.py) should that be lost. An operator may also set the time and the burst of a rate.
 
 A gate is known by its jobs and by its number. So one that is declared and has neither is not listed: no table knows the code.
 Counts stop after COUNT jobs and LINES lines, so that a backlog of millions is listed as fast as another.
@@ -11,19 +12,23 @@ Counts stop after COUNT jobs and LINES lines, so that a backlog of millions is l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from fastq.admin.session import Ask, answered
 from fastq.args.gates import HOLDS, MOST, NAME, Entry, Ordered, read_entries
+from fastq.args.rate import LEAST_PER, LONGEST_PER
 from fastq.errors import OptionError
-from fastq.postgres import hints
+from fastq.events import emit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from fastq.admin.session import Asking
     from fastq.postgres.db import Connection
 
 COUNT = 100_000
@@ -43,6 +48,11 @@ BEYOND = "~"
 UNREADABLE = Entry("", "?", msgspec.Raw(b'""'), 1, 0)
 """Stands in the list for gates that nobody can read: their jobs wait (lead/gate/sorts.py)."""
 
+Value: TypeAlias = Sequence[Any]
+"""The numbers that an operator has set: at most so many, and of a rate the seconds and the burst, or None."""
+
+UNSET: Value = (None, None, None)
+
 _lines = msgspec.json.Decoder(list[tuple[str, str]]).decode
 _counted = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
 
@@ -52,7 +62,7 @@ class GateRow:
     """One gate. With `more` the counts are too low: counting stopped at COUNT, or at LINE_COUNT in a line."""
 
     name: str
-    sort: str | None  # 'limit', 'order', 'order-hold' or 'fair'; None: no job goes through it now
+    sort: str | None  # 'limit', 'order', 'order-hold', 'fair' or 'rate'; None: no job goes through it now
     at_most: int | None  # the number that holds; None: it differs from job to job, as `defaults` says
     set_to: int | None  # by an operator
     defaults: list[int]  # the numbers in the code, as the living jobs have them
@@ -61,6 +71,8 @@ class GateRow:
     waiting: int
     oldest: datetime | None  # when the oldest waiting job was enqueued
     more: bool
+    per: float | None = None  # of a rate, in seconds, by an operator; None: that in the code holds
+    burst: int | None = None  # likewise
 
     @property
     def state(self) -> str:
@@ -83,58 +95,95 @@ class _Found:
         self.oldest: datetime | None = None
         self.more = False
 
-    def row(self, name: str, set_to: int | None, *, more: bool) -> GateRow:
+    def row(self, name: str, value: Value, *, more: bool) -> GateRow:
+        set_to, per, burst = value
         defaults = sorted(self.defaults)
         at_most = defaults[0] if set_to is None and len(defaults) == 1 else set_to
         if self.sort in (Ordered.sort, HOLDS) and at_most is not None:
             at_most = min(at_most, 1)  # as the gatekeeper has it: nobody can set more there
         counts = (len(self.keys), self.admitted, self.waiting, self.oldest)
-        return GateRow(name, self.sort, at_most, set_to, defaults, *counts, self.more or more)
+        return GateRow(name, self.sort, at_most, set_to, defaults, *counts, self.more or more, per, burst)
 
 
 def list_gates(connection: Connection) -> list[GateRow]:
     """Return the gates by name: those that living jobs go through, and those with a number that an operator has set."""
+    return answered(connection, all_gates())
+
+
+def set_gate(
+    connection: Connection, name: str, at_most: int, *, per: float | None = None, burst: int | None = None
+) -> int | None:
+    """Set the number of a gate, from 0 (nothing is let go) on; return the number that was set before, or None.
+
+    Of a rate also `per`, in seconds, and `burst`; without them those in the code hold. Other gates have no use for them.
+    """
+    return answered(connection, setting(name, at_most, per, burst))
+
+
+def remove_gate(connection: Connection, name: str) -> int | None:
+    """Let the code's numbers of a gate hold again; return the number that was set, or None if none was."""
+    return answered(connection, removing(name))
+
+
+def all_gates() -> Asking[list[GateRow]]:
+    """List the gates."""
     found: dict[str, _Found] = {}
-    (counted,) = connection.run_one("gate_admitted", COUNT)
+    [(counted,)] = yield Ask("gate_admitted", (COUNT,))
     admitted = _counted(counted) if counted else []
     for _, gates, jobs in admitted:
         for gate in _through(found, gates):
             gate.admitted += jobs
-    lines, more = _all_lines(connection)
+    lines, more = yield from _all_lines()
     more = more or sum(jobs for *_, jobs in admitted) >= COUNT
     most = max(1, min(LINE_COUNT, COUNT // max(1, len(lines))))
     queues, texts = [queue for queue, _ in lines], [gates for _, gates in lines]
-    for number, jobs, oldest in connection.run("gate_waiting", queues, texts, most) if lines else ():
+    for number, jobs, oldest in (yield Ask("gate_waiting", (queues, texts, most))) if lines else ():
         for gate in _through(found, texts[number - 1]):
             gate.waiting += jobs
             gate.more = gate.more or jobs >= most
             gate.oldest = min(gate.oldest or oldest, oldest)
-    values = set_numbers(connection)
+    values: dict[str, Value] = {name: value for name, *value in (yield Ask("gate_values"))}
     nobody = _Found()
-    return [found.get(name, nobody).row(name, values.get(name), more=more) for name in sorted(found.keys() | values)]
+    return [found.get(name, nobody).row(name, values.get(name, UNSET), more=more) for name in sorted(found.keys() | values)]
 
 
 def set_numbers(connection: Connection) -> dict[str, int]:
     """Return the numbers that operators have set, by gate."""
-    return dict(connection.run("gate_values"))
+    return {name: at_most for name, at_most, *_ in connection.run("gate_values")}
 
 
-def set_gate(connection: Connection, name: str, at_most: int) -> int | None:
-    """Set the number of a gate, from 0 (nothing is let go) on; return the number that was set before, or None."""
+def setting(name: str, at_most: int, per: float | None, burst: int | None) -> Asking[int | None]:
+    """Set the numbers of a gate, as `set_gate` does."""
     _check(name)
-    given: object = at_most
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= MOST:
+    if not _counts(at_most):
         raise OptionError(f"gate '{name}': at_most={at_most!r}: expected a whole number from 0 to {MOST:,}; 0 closes the gate")
-    rows = hints.sending(connection, lambda channel: connection.run("gate_set", name, at_most, channel))
-    before: int | None = rows[0][0]
+    given: object = per
+    if given is not None and (
+        isinstance(given, bool) or not isinstance(given, int | float) or not LEAST_PER <= given <= LONGEST_PER
+    ):
+        raise OptionError(f"gate '{name}': per={per!r}: expected seconds from {LEAST_PER:.0f} to {LONGEST_PER:,.0f}, or none")
+    if burst is not None and not _counts(burst):
+        raise OptionError(f"gate '{name}': burst={burst!r}: expected a whole number from 0 to {MOST:,}, or none")
+    parameters = (name, at_most, None if per is None else float(per), burst)
+    [(before, *_)] = yield Ask("gate_set", parameters, hints=True)
+    emit("gate.set", gate=name, at_most=at_most, per=per, burst=burst, before=before)
+    found: int | None = before
+    return found
+
+
+def removing(name: str) -> Asking[int | None]:
+    """Remove the numbers of a gate, as `remove_gate` does."""
+    _check(name)
+    rows = yield Ask("gate_remove", (name,), hints=True)
+    if not rows:
+        return None
+    before: int = rows[0][0]
+    emit("gate.removed", gate=name, before=before)
     return before
 
 
-def remove_gate(connection: Connection, name: str) -> int | None:
-    """Let the code's number of a gate hold again; return the number that was set, or None if none was."""
-    _check(name)
-    rows = hints.sending(connection, lambda channel: connection.run("gate_remove", name, channel))
-    return rows[0][0] if rows else None
+def _counts(given: object) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MOST
 
 
 def _check(name: str) -> None:
@@ -158,12 +207,12 @@ def _through(found: dict[str, _Found], gates: str) -> Iterable[_Found]:
     return passed
 
 
-def _all_lines(connection: Connection) -> tuple[list[tuple[str, str]], bool]:
+def _all_lines() -> Asking[tuple[list[tuple[str, str]], bool]]:
     """Return the lines with waiting jobs, and whether some were left out."""
     lines: list[tuple[str, str]] = []
     at, more = ("", ""), False
     while len(lines) < LINES:
-        (answer,) = connection.run_one("gate_lines", *at, PAGE)
+        [(answer,)] = yield Ask("gate_lines", (*at, PAGE))
         page: list[Any] = _lines(answer) if answer else []
         lines += page
         if len(page) < PAGE:

@@ -161,9 +161,13 @@ def named(gate: str, key: msgspec.Raw) -> str:
 
 def detail_of(row: Sequence[Any]) -> JobDetail:
     """Make a detail of a row of job_show.sql."""
-    args, output, errors, crashes, cancel_requested, host, pid, meta = row[ROW:]
-    values = [*_values(row[:ROW]), args, output, errors or [], crashes, cancel_requested, host, pid, meta or {}]
+    args, output, errors, *rest, meta = row[ROW:]
+    values = [*_values(row[:ROW]), args, output, _errors(errors or "[]"), *rest, _meta(meta or "{}")]
     return JobDetail(*values)
+
+
+_errors = msgspec.json.Decoder(list[Any]).decode
+_meta = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def _job_row(row: Sequence[Any]) -> JobRow:

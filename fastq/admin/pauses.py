@@ -1,10 +1,10 @@
 """Pause a queue, a kind, a gate, a key of a gate, or everything, and resume it; list the pauses, for an operator and for clients.
 
-The functions run in the caller's thread, over a connection of the caller's (session.py), and own nothing; the clients run the
-statements themselves, and take the parameters and the rows from here. A `PauseRow` is made where somebody asks: here of the rows
-of pause_list.sql, and by queues.py and why.py of a column of theirs. These two turn it into text, and so do the commands, in
-their main threads. The leader's chore takes `named_so`, in its track's thread. A pause may have an end: the schema's leader
-resumes what is due (lead/chores/pauses.py).
+The functions run in the caller's thread, over a connection of the caller's (session.py), and own nothing; the clients run the same
+statements on their own sessions (enqueue/operate/). A `PauseRow` is made where somebody asks: here of the rows of pause_list.sql,
+and by queues.py and why.py of a column of theirs. These two turn it into text, and so do the commands, in their main threads. The
+leader's chore takes `named_so`, in its track's thread. Each change is an event, in the program that makes it. A pause may have an
+end: the schema's leader resumes what is due (lead/chores/pauses.py).
 
 The claim looks at the pause of its queue, and at that of all queues, the row '*'. A worker process treats a paused kind as one
 that it does not know (work/claim/paused.py), and the gatekeeper lets no job go at a paused gate or key. So a pause stops no job
@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import msgspec
 
 from fastq.admin.jobs import named
+from fastq.admin.session import Ask, answered
 from fastq.args.faults import show
 from fastq.args.gates import NAME
 from fastq.args.keyed import key_of
 from fastq.args.meta import quoted
 from fastq.args.options import MAX_DELAY, check_kind_name, check_queue
 from fastq.errors import OptionError
-from fastq.postgres import hints
+from fastq.events import emit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from fastq.admin.session import Asking
     from fastq.postgres.db import Connection
 
 ALL = "*"
@@ -76,26 +76,39 @@ class PauseRow:
 
 def pause(connection: Connection, target: Target, until: Any = None, reason: str = "") -> datetime:
     """Pause something; where it is paused already, give its pause this end and reason. Return since when it is paused."""
-    parameters = begin_parameters(target, until, reason)
-    rows = hints.sending(connection, lambda channel: connection.run("pause_begin", *parameters, channel))
-    paused_at: datetime = rows[0][0]
-    return paused_at
+    return answered(connection, pausing(target, until, reason))
 
 
 def resume(connection: Connection, target: Target) -> bool:
     """Resume something; False if it was not paused. A queue stays paused while everything is, and a key while its gate is."""
-    parameters = end_parameters(target)
-    return bool(hints.sending(connection, lambda channel: connection.run("pause_end", *parameters, channel)))
+    return answered(connection, resuming(target))
 
 
 def list_pauses(connection: Connection) -> list[PauseRow]:
     """Return all pauses."""
-    return rows_of(connection.run("pause_list"))
+    return answered(connection, all_pauses())
 
 
-def rows_of(rows: Sequence[Sequence[Any]]) -> list[PauseRow]:
-    """Make the rows of pause_list.sql."""
-    return [PauseRow(*row) for row in rows]
+def pausing(target: Target, until: object, reason: object) -> Asking[datetime]:
+    """Pause something, as `pause` does."""
+    parameters = begin_parameters(target, until, reason)
+    [(paused_at, *_)] = yield Ask("pause_begin", parameters, hints=True)
+    emit("pause.set", subject=subject_of(target), until=None if until is None else str(until), reason=reason or None)
+    since: datetime = paused_at
+    return since
+
+
+def resuming(target: Target) -> Asking[bool]:
+    """Resume something, as `resume` does."""
+    rows = yield Ask("pause_end", end_parameters(target), hints=True)
+    if rows:
+        emit("pause.resumed", subject=subject_of(target))
+    return bool(rows)
+
+
+def all_pauses() -> Asking[list[PauseRow]]:
+    """List the pauses."""
+    return [PauseRow(*row) for row in (yield Ask("pause_list"))]
 
 
 def begin_parameters(target: Target, until: object, reason: object) -> tuple[object, ...]:

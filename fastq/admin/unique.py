@@ -1,8 +1,8 @@
 """List the keys of unique jobs with the jobs that hold them, and give one up by hand, for an operator.
 
 Runs in the caller's thread, such as the main thread of `fastq unique` and `fastq jobs`, over a connection of the caller's
-(session.py), and keeps nothing. A key is written in hexadecimal; its first digits will do. It deliberately changes no job: a job
-that has lost its key runs as any other.
+(session.py), and keeps nothing; the clients run the same statements on their own sessions. A key is written in hexadecimal; its
+first digits will do. It deliberately changes no job: a job that has lost its key runs as any other.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fastq.admin.session import Ask, answered
 from fastq.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
+    from fastq.admin.session import Asking
     from fastq.postgres.db import Connection
 
 DIGITS = 64
@@ -45,23 +46,38 @@ class KeyRow:
 
 def list_keys(connection: Connection, limit: int = 50) -> list[KeyRow]:
     """Return the keys that are held, longest first."""
-    return [KeyRow(*row) for row in connection.run("unique_list", "0" * DIGITS, "f" * DIGITS, limit)]
+    return answered(connection, all_keys(limit))
 
 
 def find_keys(connection: Connection, digits: str) -> list[KeyRow]:
     """Return the keys that are held and begin with these digits."""
-    return [KeyRow(*row) for row in connection.run("unique_list", *_range(digits), 2)]
+    return answered(connection, _keys(digits))
 
 
 def release_key(connection: Connection, digits: str) -> KeyRow | None:
     """Give up the key that begins with these digits, and return it with the job that held it; None if there is none."""
-    found: Sequence[KeyRow] = find_keys(connection, digits)
+    return answered(connection, giving_up(digits))
+
+
+def all_keys(limit: int) -> Asking[list[KeyRow]]:
+    """List the keys that are held."""
+    return [KeyRow(*row) for row in (yield Ask("unique_list", ("0" * DIGITS, "f" * DIGITS, limit)))]
+
+
+def giving_up(digits: str) -> Asking[KeyRow | None]:
+    """Give up a key, as `release_key` does."""
+    found = yield from _keys(digits)
     if len(found) > 1:
         raise OptionError(f"key {digits!r}: expected more digits, several keys begin with these")
     for row in found:
-        if connection.run_one("unique_release", row.key, row.job_id)[0]:
+        [(gone,)] = yield Ask("unique_release", (row.key, row.job_id))
+        if gone:
             return row
     return None
+
+
+def _keys(digits: str) -> Asking[list[KeyRow]]:
+    return [KeyRow(*row) for row in (yield Ask("unique_list", (*_range(digits), 2)))]
 
 
 def _range(digits: str) -> tuple[str, str]:

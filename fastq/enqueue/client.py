@@ -18,12 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from fastq.adapters import drivers
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
-from fastq.admin.pauses import PauseRow, Target, begin_parameters, end_parameters, rows_of
 from fastq.admin.why import ADMITTED, BEFORE, why_of
 from fastq.args.kinds import Args, Kind
 from fastq.args.meta import quoted
@@ -31,6 +30,7 @@ from fastq.args.rate import Rate
 from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
+from fastq.enqueue.operate.operators import Operators
 from fastq.enqueue.sessions import Sessions
 from fastq.enqueue.settings import Settings
 from fastq.enqueue.uniques import Uniques
@@ -43,11 +43,13 @@ from fastq.postgres.pool.pool import Failed, copy_limits
 if TYPE_CHECKING:
     from fastq.adapters.conn import Conn
     from fastq.adapters.library import Rows
+    from fastq.admin.session import Asking
 
 A = TypeVar("A")
+T = TypeVar("T")
 
 
-class Client(Workflows):
+class Client(Workflows, Operators):
     """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(self, url: str | None = None, *, schema: str | None = None, config: Config | None = None) -> None:
@@ -177,47 +179,26 @@ class Client(Workflows):
         """
         self._hinting(self._settings.text("gate_spend"), (quoted(rate.spent(key, weight)),), conn)
 
-    def get(self, job_id: int) -> JobDetail | None:
-        """Return everything about a job, living or finished; None if there is none, or no longer."""
+    def get(self, job_id: int, *, conn: Conn | None = None) -> JobDetail | None:
+        """Return everything about a job, living or finished; None if there is none, or no longer.
+
+        With `conn` also of a job that this transaction has made.
+        """
         number = self._settings.number(job_id)
         if number is None:
             return None
         for _ in range(ATTEMPTS_TO_FIND):
-            if rows := self._rows(self._settings.text("job_show"), (number,), None):
+            if rows := self._rows(self._settings.text("job_show"), (number,), conn):
                 return detail_of(rows[0])
         return None
 
-    def pause(
-        self,
-        *,
-        until: datetime | timedelta | float | None = None,
-        reason: str = "",
-        conn: Conn | None = None,
-        **target: Unpack[Target],
-    ) -> None:
-        """Pause one of `queue=`, `kind=`, `gate=` (`key=`: this key of it alone) or `everything=True`; jobs that run go on.
-
-        `until`: a time with a zone, a timedelta, or seconds from now; the cluster's leader ends the pause then. The reason is
-        shown wherever somebody asks why a job waits. What is paused already gets this end and reason. With `conn` it holds from
-        the commit of that transaction on.
-        """
-        self._hinting(self._settings.text("pause_begin"), begin_parameters(target, until, reason), conn)
-
-    def resume(self, *, conn: Conn | None = None, **target: Unpack[Target]) -> bool:
-        """End such a pause; False if there was none."""
-        return bool(self._hinting(self._settings.text("pause_end"), end_parameters(target), conn))
-
-    def pauses(self) -> list[PauseRow]:
-        """Return all pauses, with their ends and reasons."""
-        return rows_of(self._rows(self._settings.text("pause_list"), (), None))
-
-    def why(self, job_id: int) -> str | None:
+    def why(self, job_id: int, *, conn: Conn | None = None) -> str | None:
         """Say in one sentence what a job waits for, or what became of it; None if there is none, or no longer."""
         number = self._settings.number(job_id)
         if number is None:
             return None
         for _ in range(ATTEMPTS_TO_FIND):
-            if rows := self._rows(self._settings.text("job_why"), (number, BEFORE, ADMITTED), None):
+            if rows := self._rows(self._settings.text("job_why"), (number, BEFORE, ADMITTED), conn):
                 return why_of(rows[0])
         return None
 
@@ -253,6 +234,9 @@ class Client(Workflows):
                 return drivers.run(conn, text, parameters)
         with self._here().connection() as connection:
             return drivers.run(connection, text, parameters)
+
+    def _asked(self, asking: Asking[T], conn: Conn | None) -> T:
+        return self._here().answered(asking, conn)
 
     def _hinting(self, text: str, values: tuple[object, ...], conn: Conn | None) -> Rows:
         """Run a statement that notifies."""

@@ -29,6 +29,7 @@ from fastq.sql.statements import qualified
 if TYPE_CHECKING:
     from fastq.adapters.conn import Conn
     from fastq.adapters.library import Rows
+    from fastq.admin.session import Ask, Asking
     from fastq.enqueue.calls import Call
     from fastq.enqueue.flows import Stepped
     from fastq.enqueue.settings import Settings
@@ -82,6 +83,15 @@ class Sessions:
                 return change.told()
         raise refused
 
+    def answered(self, asking: Asking[T], conn: Conn | None) -> T:
+        """Run statements that follow one another, each in a transaction of its own or all in the caller's."""
+        ask = next(asking)  # the parameters are checked before this asks for a connection
+        if conn is not None:
+            with self._settings.remedy:
+                return self._go_on(asking, ask, conn)
+        with self.connection() as own:
+            return self._go_on(asking, ask, own)
+
     @contextmanager
     def connection(self) -> Iterator[Any]:
         """Lend a connection of our own."""
@@ -121,6 +131,22 @@ class Sessions:
                 call = next(steps) if rows is None else steps.send(rows)
                 carried = call if call.is_ascii else call.in_encoding(drivers.encoding(conn))
                 rows = drivers.run(conn, self._settings.text_for_one(carried.statement), carried.values)
+
+    def _go_on(self, asking: Asking[T], ask: Ask, conn: Any) -> T:
+        """Run the statement that an asking has come to, and those behind it; return its result."""
+        try:
+            while True:
+                ask = asking.send(self._one(ask, conn))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _one(self, ask: Ask, conn: Any) -> Rows:
+        text = qualified(ask.statement, self._schema)
+        if not ask.hints:
+            return drivers.run(conn, text, ask.parameters)
+        given, channel = ask.parameters, self._channel
+        return self.sending(conn, lambda hint: drivers.run(conn, text, (*given, channel if hint else None)))
 
     def _wake_soon(self, conn: Any, names: Collection[str]) -> None:
         """Wake queues of jobs that are stored already, now or with others a little later."""

@@ -28,6 +28,7 @@ from fastq.sql.statements import qualified
 if TYPE_CHECKING:
     from fastq.adapters.conn import AsyncConn
     from fastq.adapters.library import Rows
+    from fastq.admin.session import Ask, Asking
     from fastq.enqueue.calls import Call
     from fastq.enqueue.flows import Stepped
     from fastq.enqueue.settings import Settings
@@ -81,6 +82,15 @@ class AsyncSessions:
                 return change.told()
         raise refused
 
+    async def answered(self, asking: Asking[T], conn: AsyncConn | None) -> T:
+        """Run statements that follow one another, each in a transaction of its own or all in the caller's."""
+        ask = next(asking)  # the parameters are checked before this asks for a connection
+        if conn is not None:
+            with self._settings.remedy:
+                return await self._go_on(asking, ask, conn)
+        async with self.connection() as own:
+            return await self._go_on(asking, ask, own)
+
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
         """Lend a connection of our own."""
@@ -120,6 +130,22 @@ class AsyncSessions:
                 call = next(steps) if rows is None else steps.send(rows)
                 carried = call if call.is_ascii else call.in_encoding(await drivers_async.encoding(conn))
                 rows = await drivers_async.run(conn, self._settings.text_for_one(carried.statement), carried.values)
+
+    async def _go_on(self, asking: Asking[T], ask: Ask, conn: Any) -> T:
+        """Run the statement that an asking has come to, and those behind it; return its result."""
+        try:
+            while True:
+                ask = asking.send(await self._one(ask, conn))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _one(self, ask: Ask, conn: Any) -> Rows:
+        text = qualified(ask.statement, self._schema)
+        if not ask.hints:
+            return await drivers_async.run(conn, text, ask.parameters)
+        given, channel = ask.parameters, self._channel
+        return await self.sending(conn, lambda hint: drivers_async.run(conn, text, (*given, channel if hint else None)))
 
     async def _wake_soon(self, conn: Any, names: Collection[str]) -> None:
         """Wake queues of jobs that are stored already, now or with others a little later."""

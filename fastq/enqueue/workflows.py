@@ -106,21 +106,23 @@ class Workflows:
         change = Retrying(self._settings.number(workflow_id) or 0, what)
         return self._here().run_steps(change, conn, wake=True)
 
-    def workflow(self, workflow_id: int | None) -> WorkflowRow | None:
+    def workflow(self, workflow_id: int | None, *, conn: Conn | None = None) -> WorkflowRow | None:
         """Return how far a workflow is, such as `job.workflow`; None if there is none, or no longer."""
         number = None if workflow_id is None else self._settings.number(workflow_id)
-        rows = self._rows(self._settings.text("workflow_show"), (number or 0,), None)
+        rows = self._rows(self._settings.text("workflow_show"), (number or 0,), conn)
         return workflow_of(rows[0]) if rows else None
 
-    def workflows(self, *, state: str | None = None, limit: int = 50, before: int = MAX_ID) -> list[WorkflowRow]:
+    def workflows(
+        self, *, state: str | None = None, limit: int = 50, before: int = MAX_ID, conn: Conn | None = None
+    ) -> list[WorkflowRow]:
         """Return the newest workflows: of one state, with ids below `before`."""
         wanted = None if state is None else Progress(state).value
-        return [workflow_of(row) for row in self._rows(self._settings.text("workflow_list"), (before, wanted, limit), None)]
+        return [workflow_of(row) for row in self._rows(self._settings.text("workflow_list"), (before, wanted, limit), conn)]
 
-    def workflow_steps(self, workflow_id: int, *, start: int = 0, limit: int = 10_000) -> list[StepRow]:
+    def workflow_steps(self, workflow_id: int, *, start: int = 0, limit: int = 10_000, conn: Conn | None = None) -> list[StepRow]:
         """Return the steps of a workflow in their order."""
         parameters = (self._settings.number(workflow_id) or 0, start, limit)
-        return [step_of(row) for row in self._rows(self._settings.text("workflow_steps"), parameters, None)]
+        return [step_of(row) for row in self._rows(self._settings.text("workflow_steps"), parameters, conn)]
 
     def wait_for_workflow(
         self,

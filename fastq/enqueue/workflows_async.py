@@ -105,21 +105,25 @@ class AsyncWorkflows:
         change = Retrying(self._settings.number(workflow_id) or 0, what)
         return await self._here().run_steps(change, conn, wake=True)
 
-    async def workflow(self, workflow_id: int | None) -> WorkflowRow | None:
+    async def workflow(self, workflow_id: int | None, *, conn: AsyncConn | None = None) -> WorkflowRow | None:
         """Return how far a workflow is, such as `job.workflow`; None if there is none, or no longer."""
         number = None if workflow_id is None else self._settings.number(workflow_id)
-        rows = await self._rows(self._settings.text("workflow_show"), (number or 0,), None)
+        rows = await self._rows(self._settings.text("workflow_show"), (number or 0,), conn)
         return workflow_of(rows[0]) if rows else None
 
-    async def workflows(self, *, state: str | None = None, limit: int = 50, before: int = MAX_ID) -> list[WorkflowRow]:
+    async def workflows(
+        self, *, state: str | None = None, limit: int = 50, before: int = MAX_ID, conn: AsyncConn | None = None
+    ) -> list[WorkflowRow]:
         """Return the newest workflows: of one state, with ids below `before`."""
         wanted = None if state is None else Progress(state).value
-        return [workflow_of(row) for row in await self._rows(self._settings.text("workflow_list"), (before, wanted, limit), None)]
+        return [workflow_of(row) for row in await self._rows(self._settings.text("workflow_list"), (before, wanted, limit), conn)]
 
-    async def workflow_steps(self, workflow_id: int, *, start: int = 0, limit: int = 10_000) -> list[StepRow]:
+    async def workflow_steps(
+        self, workflow_id: int, *, start: int = 0, limit: int = 10_000, conn: AsyncConn | None = None
+    ) -> list[StepRow]:
         """Return the steps of a workflow in their order."""
         parameters = (self._settings.number(workflow_id) or 0, start, limit)
-        return [step_of(row) for row in await self._rows(self._settings.text("workflow_steps"), parameters, None)]
+        return [step_of(row) for row in await self._rows(self._settings.text("workflow_steps"), parameters, conn)]
 
     async def wait_for_workflow(
         self,

@@ -1,9 +1,10 @@
--- what: the discarded jobs that hold their keys at gates, up to $1, the oldest ids first: job, queue, gates, kind, and when it was
---       discarded. The last two are null when retention has removed the job from the archive.
+-- what: the discarded jobs that hold their keys at gates, up to $1, the oldest ids first: job, queue, gates, kind, the time at which it
+--       was discarded, and the seconds since then. The last three are null when retention has removed the job from the archive.
 -- called by: admin/held: to list them, and to find those of a key.
 -- index: job_pkey; job_archive_id (block ranges); the permits are read from end to end.
 -- locks: none.
-select held.job, held.queue, held.gates, ended.kind, ended.finalized_at
+select held.job, held.queue, held.gates, ended.kind, ended.finalized_at,
+    extract(epoch from (clock_timestamp() - ended.finalized_at))::float8 as age
 from (
     select gate_permit.job, gate_permit.queue::text as queue, gate_permit.gates::text as gates
     from fastq.gate_permit

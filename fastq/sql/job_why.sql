@@ -35,7 +35,8 @@ with mine as (
 ), room as (
     select json_agg(json_build_array(
         entry.name, entry.key, entry.weight, least(coalesce(gate.at_most, entry.at_most), entry.highest), coalesce(taken.weight, 0), taken.job, entry.sort,
-        coalesce(entry.more, '[]'),
+        case when entry.sort = 'rate' then jsonb_build_array(coalesce(to_jsonb(gate.per), entry.more -> 0), coalesce(to_jsonb(gate.burst), entry.more -> 1))
+            else coalesce(entry.more, '[]') end,
         case when taken.job is not null then (select count(*) from fastq.job where job.id = taken.job) = 0 end
     ) order by entry.nth)::text as gates
     from entry
@@ -119,7 +120,7 @@ cross join lateral (
 ) as worked
 cross join lateral (
     select count(*) filter (where lease.name = 'schema') > 0 as schema_led,
-        count(*) filter (where lease.name = 'leader:default' or (lease.name like 'leader:%' and mine.queue = any (lease.queues))) > 0
+        count(*) filter (where lease.name = 'leader:default' or (starts_with(lease.name, 'leader:') and mine.queue = any (lease.queues))) > 0
             as domain_led
     from fastq.lease
     where lease.holder <> '' and lease.expires_at > clock_timestamp()

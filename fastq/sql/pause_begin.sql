@@ -1,6 +1,6 @@
 -- what: pauses a queue (or all of them, by the name '*'), a kind, a gate or a key of it; where that is paused already, it gives the pause
 --       another end and reason. Answers with the time since when it is paused. Jobs that run go on.
--- called by: admin/pauses, enqueue/client, enqueue/client_async: to pause. $1 sort ('queue', 'kind', 'gate'), $2 name, $3 key of a gate
+-- called by: admin/pauses: to pause. $1 sort ('queue', 'kind', 'gate'), $2 name, $3 key of a gate
 --            as JSON ('': every key) and $4 reason (null: none), each as a string of JSON in ASCII (for any encoding of a connection), $5 end, or $6 seconds until then; both null: no end. $7 channel (null: no hint).
 -- index: queue_pkey, pause_pkey.
 -- locks: the row of the queue or of the pause.

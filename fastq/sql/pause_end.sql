@@ -1,5 +1,5 @@
 -- what: ends a pause and wakes the parts that then go on; an empty hint has all of them look. No row if there was no such pause.
--- called by: admin/pauses, enqueue/client, enqueue/client_async: to resume. $1 sort ('queue', 'kind', 'gate'), $2 name ('*': all queues),
+-- called by: admin/pauses: to resume. $1 sort ('queue', 'kind', 'gate'), $2 name ('*': all queues),
 --            $3 key of a gate as JSON ('': the gate's own pause), as a string of JSON in ASCII (for any encoding of a connection). $4 channel (null: no hint).
 -- index: queue_pkey, pause_pkey.
 -- locks: the row of the queue or of the pause.

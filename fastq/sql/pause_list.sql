@@ -1,5 +1,5 @@
 -- what: all pauses: sort, name ('*': all queues), key as JSON or '', since when, until when (null: no end), and the reason.
--- called by: admin/pauses, enqueue/client, enqueue/client_async: to list them.
+-- called by: admin/pauses: to list them.
 -- index: none: as many rows as there are pauses, and queues that were paused lately.
 -- locks: none.
 select 'queue' as sort, name::text as name, '' as key, paused_at, paused_until, pause_reason as reason

@@ -36,6 +36,20 @@ def test_a_number_is_set_and_removed(on_database, fastq, database):
     assert json.loads(on_database("gates", "remove", "mail-api", "--json"))["changed"] is False
 
 
+def test_of_a_rate_the_time_and_the_burst_are_set_too(on_database):
+    told = on_database("gates", "set", "sms-api", 100, "--per", 60, "--burst", 10)
+    assert told == "gate 'sms-api': at most 100 in 60 s, burst 10\n"
+    assert "100 in 60 s, burst 10" in on_database("gates", "list").splitlines()[1]
+    assert json.loads(on_database("gates", "set", "sms-api", 100, "--burst", 3, "--json")) == {
+        "gate": "sms-api",
+        "at_most": 100,
+        "burst": 3,
+        "before": 100,
+        "changed": True,
+    }
+    assert "expected seconds from 1 to 2,678,400" in on_database("gates", "set", "sms-api", 1, "--per", 0.5, code=2)
+
+
 def test_without_gates_it_says_how_one_comes_to_be(fastq, database):
     told = fastq("gates", "list", FASTQ_DATABASE_URL=database)
 
@@ -48,9 +62,10 @@ def test_a_held_key_is_shown_and_released(on_database, database, fastq):
     execute(database, """insert into fastq.gate_permit values (5, 'default', '[["order-hold","stream","a b",1,1]]')""")
 
     head, row = on_database("gates", "held").splitlines()
-    assert head.split() == ["gate", "key", "discarded", "job", "kind", "queue", "discarded"]
-    assert row.split()[:4] == ["stream", '"a', 'b"', "5"]
-    assert json.loads(on_database("gates", "held", "--json"))[0]["job"] == 5
+    assert head.split() == ["gate", "key", "job", "state", "kind", "queue", "since", "next", "attempt"]
+    assert row.split()[:5] == ["stream", '"a', 'b"', "5", "discarded"]
+    told = json.loads(on_database("gates", "held", "--json"))[0]
+    assert (told["job"], told["state"], told["until"]) == (5, "discarded", None)
 
     assert on_database("gates", "release", "stream", "a b") == (
         "gate 'stream' for key a b: it was held by job 5, which stays discarded\n"

@@ -68,6 +68,7 @@ PARAMETERS = {
     "job_stranded": (None, "default", "", 0, 0, 100, 15.0, IDS),
     "kind_waiting": (100, 10),
     "gate_held": (100,),
+    "gate_stalled": (100,),
     "gate_release": (IDS, CHANNEL),
     "gate_waiting": (["default"], [GATES.replace('"', r"\"")], 100),
     "lease_forget": (*FENCE, "", 100, 3600.0),
@@ -129,6 +130,7 @@ WALKS = {
     "gate_owe": {"gate_debt"},
     "gate_compare": {"gate_event", "gate_permit"},
     "gate_held": {"gate_permit"},
+    "gate_stalled": {"gate_permit"},
     "gate_sweep": {"gate_permit"},
     "job_why": {"gate_permit", "lease"},
 }

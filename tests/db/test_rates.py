@@ -7,6 +7,7 @@ import pytest
 
 from fastq import Args, AsyncClient, Client, Rate
 from fastq.errors import OptionError
+from fastq.events import subscribe
 from fastq.lead.gate import gate_log, gatekeeper
 from fastq.lead.gate.gatekeeper import Gatekeeper
 from tests.db.jobs import add, archived, claim_number, claimed_ids, living
@@ -232,9 +233,12 @@ def test_a_job_that_could_not_start_at_once_is_dropped(client, site, connection,
     chore = Gatekeeper()
     turn(chore, site, clock)
     clock.now += 3_600 * 3
-    ids = client.enqueue_many([Ping()] * 3)
+    ids, told = client.enqueue_many([Ping()] * 3), []
+    unsubscribe = subscribe(lambda event: told.append(str(event)))
     turn(chore, site, clock)
+    unsubscribe()
 
+    assert told == ["rate.dropped queue=default jobs=2"]
     assert let_go(connection) == ids[:1]
     row = archived(connection, ids[1])
     assert (row["state"], row["meta"]["cause"]) == ("cancelled", "rate")
@@ -256,6 +260,41 @@ def test_a_job_heavier_than_a_bucket_waits_for_a_full_one_and_those_behind_it_fo
     clock.now += 20
     turn(chore, site, clock)
     assert let_go(connection) == ids
+
+
+def test_an_operators_time_and_burst_hold_over_the_codes_until_they_are_removed(client, site, connection, clock):
+    chore = Gatekeeper()
+    client.enqueue_many([Call(1)] * 200)
+
+    def starts():
+        """Return how many more are let go in twenty hours, of which each starts at once."""
+        before = len(let_go(connection))
+        for _ in range(80):
+            site.woken = True  # as by the hint of a change
+            turn(chore, site, clock, hours=0.25)
+            claimed_ids(connection, MINE, limit=100)
+        return len(let_go(connection)) - before
+
+    starts()
+    assert 18 <= starts() <= 21
+    client.set_gate("api", 2, per=14_400)  # two in four hours
+    starts()  # the bucket is deeper now, so there is something in it at once
+    assert 9 <= starts() <= 11
+    client.set_gate("api", 2)  # and the code's hour
+    assert 36 <= starts() <= 42
+    client.remove_gate("api")
+    starts()
+    assert 18 <= starts() <= 21
+
+
+def test_an_operators_burst_is_what_may_start_at_once_after_a_pause(client, site, connection, clock):
+    chore = Gatekeeper()
+    client.set_gate("api", 1, burst=1)
+    turn(chore, site, clock)
+    turn(chore, site, clock, hours=9)
+    client.enqueue_many([Call(1)] * 20)
+    turn(chore, site, clock)
+    assert len(let_go(connection)) == 1 + 1
 
 
 def test_why_says_how_soon_a_job_may_start(client):

@@ -18,6 +18,7 @@ import sqlalchemy.ext.asyncio
 import sqlalchemy.orm
 
 from fastq import JobDetail, State
+from fastq.admin import GateRow, HeldRow, KeyRow, PauseRow
 from fastq.args.kinds import Args, Kind, kind
 from fastq.args.unique import Unique
 from fastq.enqueue.client import Client
@@ -210,6 +211,21 @@ def state_of(job_id: int) -> State | None:
     return found.state if found is not None else None
 
 
+# Operate
+
+assert_type(client.gates(), list[GateRow])
+assert_type(client.set_gate("mail-api", 5), int | None)
+assert_type(client.remove_gate("mail-api"), int | None)
+assert_type(client.held_keys(), list[HeldRow])
+assert_type(client.release_key("stream", 42), list[int])
+assert_type(client.unique_keys(limit=10), list[KeyRow])
+assert_type(client.release_unique("3f9a0c"), KeyRow | None)
+assert_type(client.pauses(), list[PauseRow])
+client.set_gate("sms-api", 100, per=60, burst=10)
+client.set_gate("mail-api", "5")  # wrong
+client.set_gate("mail-api", 5, every=60)  # wrong
+client.pause(queues="mails")  # wrong
+
 # Test
 
 assert_type(Job.of(SortArgs(["b"]), attempt=2), Job[SortArgs])
@@ -236,6 +252,12 @@ def enqueue_with_connections_of_ones_own(
     client.enqueue_copy([SortArgs([])], conn=scoped)
     client.cancel(1, conn=django.db.connection)
     client.retry(1, conn=django.db.connections["other"])
+    client.get(1, conn=session)
+    client.why(1, conn=django.db.connection)
+    client.gates(conn=psycopg_connection)
+    client.release_key("stream", 42, conn=connection)
+    client.workflow(1, conn=scoped)
+    client.unique_keys(conn=engine)  # wrong
     client.enqueue(SortArgs([]), conn="postgresql://")  # wrong
     client.enqueue(SortArgs([]), conn=engine)  # wrong
     client.enqueue(SortArgs([]), conn=psycopg_connection.cursor())  # wrong
@@ -261,6 +283,10 @@ async def enqueue_with_asynchronous_connections(
     await client.cancel(1, conn=asyncpg_connection)
     async with pool.acquire() as lent:
         await client.retry(1, conn=lent)
+        assert_type(await client.held_keys(conn=lent), list[HeldRow])
+    assert_type(await client.set_gate("mail-api", 5, conn=asyncpg_connection), int | None)
+    await client.get(1, conn=session)
+    await client.gates(conn=sync)  # wrong
     await client.enqueue(SortArgs([]), conn="postgresql://")  # wrong
     await client.enqueue(SortArgs([]), conn=sync)  # wrong
     await client.enqueue(SortArgs([]), conn=sync_session)  # wrong

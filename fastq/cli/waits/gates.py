@@ -1,4 +1,4 @@
-"""`fastq gates`: list the gates that jobs go through and the keys that are held, set numbers, release keys.
+"""`fastq gates`: list the gates that jobs go through and the keys that stand still, set numbers, release keys.
 
 Runs in the main thread of the command, and keeps nothing.
 """
@@ -12,6 +12,7 @@ from fastq.admin import gates, held
 from fastq.admin.pauses import list_pauses
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import opened
+from fastq.cli.terminal.parser import seconds
 from fastq.events import escaped
 
 if TYPE_CHECKING:
@@ -27,8 +28,12 @@ examples:
                                     whatever the code says; those that run
                                     go on
   fastq gates set mail-api 0        closes it: its jobs wait
+  fastq gates set sms-api 100 --per 60 --burst 10
+                                    of a rate also its time and burst
   fastq gates remove mail-api       the code's number holds again
-  fastq gates held                  keys that a discarded job holds
+  fastq gates held                  keys that stand still: a discarded job
+                                    holds them, or their job waits for its
+                                    next attempt while others wait behind it
   fastq gates release stream 42     go on without that job
 
 state: open; set: an operator's number holds; closed: that number is 0;
@@ -37,7 +42,7 @@ decide. A gate without living jobs and without a number is not listed.
 The number of a fair gate is its window, of all its keys together. A gate
 '?' stands for jobs whose gates this version cannot read: they wait.
 """
-HELD = ("gate", "key", "discarded job", "kind", "queue", "discarded")
+HELD = ("gate", "key", "job", "state", "kind", "queue", "since", "next attempt")
 COLUMNS = ("gate", "sort", "state", "at most", "in code", "keys", "admitted", "waiting", "oldest")
 
 
@@ -47,12 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="show the gates, their numbers and their jobs")
     setting = actions.add_parser("set", help="set the number of a gate, over the one in the code; 0 closes it")
     removing = actions.add_parser("remove", help="let the code's number hold again")
-    holding = actions.add_parser("held", help="show the keys that discarded jobs hold, so that nothing behind them starts")
+    holding = actions.add_parser("held", help="show the keys of gates in order that stand still, and the jobs that hold them up")
     releasing = actions.add_parser("release", help="have a discarded job hold a key no longer")
     for action in (setting, removing, releasing):
         action.add_argument("name", metavar="NAME")
     releasing.add_argument("key", metavar="KEY", nargs="?", default="", help="as 'fastq gates held' shows it, or a text")
     setting.add_argument("at_most", metavar="AT_MOST", type=_number, help="how many at once, for each key of the gate")
+    setting.add_argument("--per", metavar="S", type=seconds, help="of a rate: so many start in S seconds [default: the code's]")
+    setting.add_argument("--burst", metavar="B", type=_number, help="of a rate: so many more may start at once [the same]")
     for action in (listing, setting, removing, holding, releasing):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
@@ -88,9 +95,11 @@ def _act(connection: Connection, options: argparse.Namespace) -> tuple[str, dict
         return f"gate '{name}': {told}", {"gate": name, "at_most": None, "before": before, "changed": before is not None}
     if not any(row.name == name for row in gates.list_gates(connection)):
         output.note(f"note: no living job goes through a gate '{name}'; is that its name? (fastq gates list)")
-    before = gates.set_gate(connection, name, options.at_most)
-    told = f"gate '{name}' is closed" if options.at_most == 0 else f"gate '{name}': at most {options.at_most:,} at once"
-    return told, {"gate": name, "at_most": options.at_most, "before": before, "changed": before != options.at_most}
+    at_most, per, burst = options.at_most, options.per, options.burst
+    before = gates.set_gate(connection, name, at_most, per=per, burst=burst)
+    told = f"gate '{name}' is closed" if at_most == 0 else f"gate '{name}': at most {_told(at_most, per, burst)}"
+    pace = {word: value for word, value in (("per", per), ("burst", burst)) if value is not None}
+    return told, {"gate": name, "at_most": at_most, **pace, "before": before, "changed": before != at_most or bool(pace)}
 
 
 def _list(rows: list[GateRow], pauses: list[PauseRow], options: argparse.Namespace) -> int:
@@ -111,9 +120,9 @@ def _held(rows: list[HeldRow], options: argparse.Namespace) -> int:
     if options.json:
         output.json(rows)
     elif rows:
-        output.table(HELD, [(row.gate, row.key, row.job, row.kind, row.queue, row.since) for row in rows])
+        output.table(HELD, [(row.gate, row.key, row.job, row.state, row.kind, row.queue, row.since, row.until) for row in rows])
     else:
-        output.note("no key is held by a discarded job")
+        output.note("no key is held by a discarded job, nor by one that waits for its next attempt before others")
     return 0
 
 
@@ -121,7 +130,15 @@ def _cells(row: GateRow) -> tuple[object, ...]:
     more = "+" if row.more else ""
     counts = (f"{count:,}{more}" if more else count for count in (row.keys, row.admitted, row.waiting))
     at_most = "?" if row.at_most is None else row.at_most
+    if row.per is not None or row.burst is not None:
+        at_most = _told(row.at_most or 0, row.per, row.burst)
     return (row.name, row.sort, row.state, at_most, row.defaults, *counts, row.oldest)
+
+
+def _told(at_most: int, per: float | None, burst: int | None) -> str:
+    """Write `5 at once`, and of a rate `100 in 60 s, burst 10`: those numbers of it that are set."""
+    starts = f"{at_most:,} at once" if per is None and burst is None else f"{at_most:,}"
+    return starts + (f" in {per:g} s" if per is not None else "") + (f", burst {burst:,}" if burst is not None else "")
 
 
 def _number(text: str) -> int:

@@ -166,7 +166,7 @@ class Gatekeeper:
         """Tell the keeper the numbers and pauses of operators, if a hint has come since they were read, but not just now."""
         now = time.monotonic()
         if self._values_old and now >= self._values_at:
-            keeper.values(dict(site.connection.run("gate_values")))
+            keeper.values({name: (number, per, burst) for name, number, per, burst in site.connection.run("gate_values")})
             paused: defaultdict[str, set[str]] = defaultdict(set)
             for gate, key in site.connection.run("pause_gates"):
                 paused[gate].add(key)
@@ -260,7 +260,8 @@ class Gatekeeper:
         began = time.monotonic()
         swept = self._sweep(site)
         (found,) = site.connection.run_one("gate_compare")
-        for queue, gates, known, counted in differences(keeper, _counted(found) if found else []):
+        lines = _counted(found) if found else []
+        for queue, gates, known, counted in differences(keeper, lines):
             emit("gate.repaired", level=logging.ERROR, queue=queue, gates=gates, known=known, counted=counted)
             keeper.freed(queue, gates, known - counted)
         self._lines.begin()

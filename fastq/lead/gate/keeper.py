@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from fastq.args.gates import Entry
-    from fastq.lead.gate.keys import Gate, Place, Room
+    from fastq.lead.gate.keys import Gate, Numbers, Place, Room
 
 FIRST_WINDOW, LARGEST_WINDOW = 16, 512
 """Jobs that are read of a line at first, and at most: doubled each time that a window is empty. A guess: the largest is 4 kB,
@@ -49,7 +49,7 @@ WEIGHTS = {weights: weights for weights in ((1,) * gates for gates in range(1, 9
 class Keeper:
     """All keys and lines that have jobs, admitted or waiting."""
 
-    def __init__(self, values: Mapping[str, int], now: float = 0.0) -> None:
+    def __init__(self, values: Mapping[str, Numbers], now: float = 0.0) -> None:
         self.lines: dict[str, dict[str, Line]] = {}  # by queue and gates
         self.gates: dict[tuple[str, type[Gate[Any]]], Gate[Any]] = {}
         self.starts = Starts(now)
@@ -151,7 +151,7 @@ class Keeper:
                 self._list(key)  # a tenant may have kept its turn for the jobs that were to be read
         self._forget(line)
 
-    def values(self, values: Mapping[str, int]) -> None:
+    def values(self, values: Mapping[str, Numbers]) -> None:
         """Hear the numbers that operators have set, by gate."""
         self._values = values
         for gate in self.gates.values():

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 AnyKey = TypeVar("AnyKey", bound="Key")
 
+Numbers = tuple[int, float | None, int | None]
+"""What an operator has set at a gate: how many at most; and of a rate the seconds and the burst, or None for the code's."""
+
 Place = int
 """Priority and id of a job in one number: its place in a line. Eight bytes in a window; a pair of numbers would take 88."""
 
@@ -94,9 +97,9 @@ class Gate(Generic[AnyKey]):
         """Forget a key that no line has."""
         del self.keys[key.key]
 
-    def obey(self, values: Mapping[str, int]) -> bool:
+    def obey(self, values: Mapping[str, Numbers]) -> bool:
         """Take the number that an operator has set, or that in the code; tell whether it is another one."""
-        before, number = self.at_most, values.get(self.name, self.default)
+        before, number = self.at_most, values[self.name][0] if self.name in values else self.default
         self.at_most = number if self.highest is None else min(number, self.highest)
         return self.at_most != before
 

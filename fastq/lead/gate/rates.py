@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fastq.args.gates import Entry
-    from fastq.lead.gate.keys import Line
+    from fastq.lead.gate.keys import Line, Numbers
     from fastq.lead.gate.starts import Starts
 
 STRETCH, LEAST_STRETCH = 0.005, 0.02
@@ -43,12 +43,13 @@ RECORDED = 0.001
 class RateGate(Gate["RateKey"]):
     """A rate, with its keys."""
 
-    __slots__ = ("burst", "depth", "drops", "interval", "per", "slack", "starts")
+    __slots__ = ("burst", "coded", "depth", "drops", "interval", "per", "slack", "starts")
 
     starts: Starts
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
+        self.coded = 0.0, 0  # the time and the burst in the code, as the line says that came last
         self.per, self.burst, self.drops = 0.0, 0, False
         self.interval = self.depth = self.slack = 0.0  # s: between two starts, of a full bucket, a start may be known late
 
@@ -80,17 +81,19 @@ class RateGate(Gate["RateKey"]):
     def tell(self, entry: Entry) -> bool:
         """Take the numbers in the code from the line that came last; tell whether they are others."""
         pace = msgspec.convert(entry.more, Pace)
-        before = self.default, self.per, self.burst, self.drops
-        self.default, self.per, self.burst, self.drops = entry.at_most, pace.per, pace.burst, pace.over == "drop"
-        if (self.default, self.per, self.burst, self.drops) == before:
+        before = self.default, self.coded, self.drops
+        self.default, self.coded, self.drops = entry.at_most, (pace.per, pace.burst), pace.over == "drop"
+        if (self.default, self.coded, self.drops) == before:
             return False
-        self.said = f"{self.default} per {self.per:g} s, burst {self.burst}{', drops' if self.drops else ''}"
-        self.at_most = -1  # none, so that `obey` reckons with the others, too
+        self.said = f"{self.default} per {pace.per:g} s, burst {pace.burst}{', drops' if self.drops else ''}"
         return True
 
-    def obey(self, values: Mapping[str, int]) -> bool:
-        """Take the number that an operator has set, or that in the code; tell whether it is another one."""
-        if not super().obey(values):
+    def obey(self, values: Mapping[str, Numbers]) -> bool:
+        """Take the numbers that an operator has set, or those in the code; tell whether they are others."""
+        _, per, burst = values.get(self.name, (0, None, None))
+        pace = per or self.coded[0], self.coded[1] if burst is None else burst
+        same, (self.per, self.burst) = (self.per, self.burst) == pace, pace
+        if not super().obey(values) and same:
             return False
         before, stretch = self.interval, max(self.per * STRETCH, LEAST_STRETCH)
         self.interval, self.slack = (self.per + stretch) / (self.at_most or max(1, self.default)), stretch / 2

@@ -241,7 +241,7 @@ class Server:
         return sorted(self.paused)
 
     def gate_values(self):
-        return sorted(self.values.items())
+        return [(name, number, None, None) for name, number in sorted(self.values.items())]
 
     def gate_begin(self, name, holder, term):
         """sql/gate_begin.sql."""
@@ -439,7 +439,7 @@ class Session:
             raise psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
         answer = getattr(server, name)(*params)
         if name == "gate_values":
-            self.values = dict(answer)
+            self.values = {name: number for name, number, *_ in answer}
         if name == "pause_gates":
             self.paused = {*answer}
         if fate == "after":

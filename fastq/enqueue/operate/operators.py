@@ -1,0 +1,114 @@
+# Made by tools/twins.py from fastq/enqueue/operate/operators_async.py: change that file, then run `make twins`.
+"""Look at pauses, gates, keys that stand still and unique keys, and change them: methods of a client.
+
+A part of the class `Client` (client.py), which has the sessions. `AsyncOperators` (operators_async.py) is the same part of
+`AsyncClient`, and the source of this one. The statements, their checks and their events are those of the commands (fastq/admin).
+
+With `conn` each method is part of the caller's transaction: it sees that transaction's own changes, and a change of it holds from
+the commit on. It deliberately has no connection of its own, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar, Unpack
+
+from fastq.admin import gates, held, pauses, unique
+from fastq.admin.gates import GateRow
+from fastq.admin.held import HeldRow
+from fastq.admin.pauses import PauseRow, Target
+from fastq.admin.unique import KeyRow
+
+if TYPE_CHECKING:
+    from fastq.adapters.conn import Conn
+    from fastq.admin.session import Asking
+
+T = TypeVar("T")
+
+
+class Operators:
+    """The part of a client that does the work of an operator."""
+
+    def pause(
+        self,
+        *,
+        until: datetime | timedelta | float | None = None,
+        reason: str = "",
+        conn: Conn | None = None,
+        **target: Unpack[Target],
+    ) -> None:
+        """Pause one of `queue=`, `kind=`, `gate=` (`key=`: this key of it alone) or `everything=True`; jobs that run go on.
+
+        `until`: a time with a zone, a timedelta, or seconds from now; the cluster's leader ends the pause then. The reason is
+        shown wherever somebody asks why a job waits. Where there is such a pause already, it gets this end and reason. With
+        `conn` it holds from the commit of that transaction on.
+        """
+        self._asked(pauses.pausing(target, until, reason), conn)
+
+    def resume(self, *, conn: Conn | None = None, **target: Unpack[Target]) -> bool:
+        """End such a pause; False if there was none."""
+        return self._asked(pauses.resuming(target), conn)
+
+    def pauses(self, *, conn: Conn | None = None) -> list[PauseRow]:
+        """Return all pauses, with their ends and reasons."""
+        return self._asked(pauses.all_pauses(), conn)
+
+    def gates(self, *, conn: Conn | None = None) -> list[GateRow]:
+        """Return the gates by name, with their numbers and the counts of their jobs.
+
+        These are the gates that living jobs go through, and those with a number that an operator has set. Counts are for people:
+        they stop after some ten thousand jobs, and `more` says so.
+        """
+        return self._asked(gates.all_gates(), conn)
+
+    def set_gate(
+        self,
+        name: str,
+        number: int,
+        *,
+        per: float | None = None,
+        burst: int | None = None,
+        conn: Conn | None = None,
+    ) -> int | None:
+        """Set the number of a gate, which prevails over the code's until it is removed; 0 closes the gate.
+
+        At a rate `per` (seconds) and `burst` may be set with it; without them those of the code hold. Return the number that was
+        set before, or None.
+        """
+        return self._asked(gates.setting(name, number, per, burst), conn)
+
+    def remove_gate(self, name: str, *, conn: Conn | None = None) -> int | None:
+        """Let the code's numbers of a gate hold again; return the number that was set, or None if none was."""
+        return self._asked(gates.removing(name), conn)
+
+    def held_keys(self, *, conn: Conn | None = None) -> list[HeldRow]:
+        """Return the keys of gates in order that stand still, each with the job that does not run.
+
+        First come the keys that discarded jobs hold (`state` is discarded), which an operator has to retry, delete or release.
+        Then come those whose job waits for its next attempt, due at `until`, while others wait behind it.
+        """
+        return self._asked(held.all_held(), conn)
+
+    def release_key(self, gate: str, key: object = "", *, conn: Conn | None = None) -> list[int]:
+        """Go on without the discarded job that holds a key; return its id, in a list, or an empty list if none holds it.
+
+        `key` is a value of the field that the gate's `by` names (a list of values where it names several); without `by` there is
+        none. The job stays discarded.
+        """
+        return self._asked(held.releasing(gate, key), conn)
+
+    def unique_keys(self, *, limit: int = 50, conn: Conn | None = None) -> list[KeyRow]:
+        """Return the keys that unique jobs hold, longest held first."""
+        return self._asked(unique.all_keys(limit), conn)
+
+    def release_unique(self, key: str, *, conn: Conn | None = None) -> KeyRow | None:
+        """Give up a unique key, by its first digits: the next enqueue with it makes a job, whatever becomes of the other.
+
+        The digits are those of `unique_keys` and of `client.get(id).unique`. Return the key with the job that held it; None if
+        no such key is held.
+        """
+        return self._asked(unique.giving_up(key), conn)
+
+    def _asked(self, asking: Asking[T], conn: Conn | None) -> T:
+        """Run statements that follow one another."""
+        raise NotImplementedError
