@@ -1,6 +1,6 @@
 -- what: the discarded jobs that hold their keys at gates, up to $1, the oldest ids first: job, queue, gates, kind, the time at which it
 --       was discarded, and the seconds since then. The last three are null when retention has removed the job from the archive.
--- called by: admin/held: to list them, and to find those of a key.
+-- called by: admin/held, lead/gate/holds: to list them, and to find those of a key; to report them.
 -- index: job_pkey; job_archive_id (block ranges); the permits are read from end to end.
 -- locks: none.
 select held.job, held.queue, held.gates, ended.kind, ended.finalized_at,

@@ -8,7 +8,10 @@ import pytest
 
 from fastq import Args, AsyncClient, Client, Ordered, admin
 from fastq.errors import OptionError
+from fastq.events import subscribe
+from fastq.lead.gate import holds
 from fastq.lead.gate.gatekeeper import Gatekeeper
+from fastq.lead.gate.holds import Holds
 from fastq.lead.workflow.steward import Steward
 from fastq.workflows.steps import Workflow, chain
 from tests.db.jobs import CHANNEL, ERROR, add, archived, claim_number, claimed_ids, living
@@ -233,6 +236,56 @@ def test_those_behind_and_the_discarded_one_say_why(held, client, connection):
         in client.why(jobs[2])
     )
     assert client.why(jobs[0]).endswith(f"; it holds the gate 'stream' for key 7 {remedies}")
+
+
+def test_the_leader_reports_a_held_key_at_once_and_again_now_and_then_and_a_released_one_no_more(
+    held, site, connection, monkeypatch
+):
+    (first, *_), keeper = held
+    told = []
+
+    def compared():
+        keeper._compare_at = 0.0
+        turn(site, keeper)
+        found = [event for event in told if event.name == "gate.held"]
+        told.clear()
+        return found
+
+    unsubscribe = subscribe(told.append)
+    (event,) = compared()
+    assert {**event.fields, "age": None} == {
+        "gate": "stream",
+        "key": "7",
+        "id": first,
+        "kind": "step",
+        "queue": "default",
+        "age": None,
+    }
+    assert 0 <= event.fields["age"] < 60
+    assert compared() == []
+    monkeypatch.setattr(holds, "TOLD_EVERY", 0.0)
+    keeper._holds._due = dict.fromkeys(keeper._holds._due, 0.0)  # as if that time were over
+    assert len(compared()) == len(compared()) == 1
+    admin.release_held(connection, "stream", 7)
+    assert compared() == []
+    unsubscribe()
+
+
+def test_of_many_held_keys_a_look_reports_some_and_the_next_one_the_others(site, connection, monkeypatch):
+    monkeypatch.setattr(holds, "AT_ONCE", 2)
+    for key in (1, 2, 3):
+        gates = HELD.replace("7", str(key))
+        connection.execute("insert into fastq.gate_permit values ($1, 'default', $2)", key, gates)
+    told, looks = [], Holds()
+    unsubscribe = subscribe(lambda event: told.append((event.fields["key"], event.fields["age"])))
+    for _ in range(3):
+        looks.look(site, [("default", HELD, 3)])
+    unsubscribe()
+    assert told == [("1", None), ("2", None), ("3", None)]
+
+
+def test_where_no_line_can_hold_its_key_nobody_looks():
+    Holds().look(None, [("default", '[["order","stream",7,1,1]]', 3), ("default", '[["limit","order-hold",7,1,1]]', 3)])
 
 
 def test_a_failed_attempt_keeps_the_room_as_in_any_order(client, site, connection):

@@ -24,6 +24,7 @@ import msgspec
 
 from fastq.events import emit
 from fastq.lead.gate.gate_log import Log
+from fastq.lead.gate.holds import Holds
 from fastq.lead.gate.keeper import Keeper, differences
 from fastq.lead.gate.keys import job_of, place_of
 from fastq.lead.gate.reading import Lines, Windows
@@ -77,6 +78,7 @@ class Gatekeeper:
         self._log = Log()
         self._lines = Lines()
         self._windows = Windows()
+        self._holds = Holds()
         self._compare_at = 0.0  # monotonic
         self._values_at = 0.0  # monotonic; from when on the numbers of operators may be read again
         self._values_old = False  # a hint has come since they were read: it may have been for them
@@ -264,6 +266,7 @@ class Gatekeeper:
         for queue, gates, known, counted in differences(keeper, lines):
             emit("gate.repaired", level=logging.ERROR, queue=queue, gates=gates, known=known, counted=counted)
             keeper.freed(queue, gates, known - counted)
+        self._holds.look(site, lines)
         self._lines.begin()
         self._taken, self._least = 0.0, SOON if swept else COMPARE
         self._compared(time.monotonic() - began)
