@@ -9,7 +9,7 @@ import pytest
 from fastq import events
 from fastq.args.kinds import Args
 from fastq.config import Config
-from fastq.jobs.outcome import Fate, Output, Snooze, failed
+from fastq.jobs.outcome import Fate, Output, RateLimited, Snooze, failed
 from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker
 from fastq.postgres import db
@@ -17,6 +17,7 @@ from fastq.work.codec.claimed import Claimed
 from fastq.work.codec.codec import decode, encode_ids
 from fastq.work.complete import writes
 from fastq.work.complete.completer import Completer
+from fastq.work.complete.limited import Limited
 from fastq.work.complete.writer import Writer
 from fastq.work.shared.lane import Outbox
 from tests.db.jobs import add, archived, claim_number, count, living
@@ -267,3 +268,30 @@ def test_a_full_outbox_is_written_by_two_thirds_of_a_batch(database, connection)
     writer.thread.join()
 
     assert counts == [2, 2, 2, 2]
+
+
+def test_jobs_that_found_a_rate_exceeded_are_told_of_once_in_a_while_with_their_number(connection):
+    told, limits = [], Limited()
+    unsubscribe = events.subscribe(lambda event: told.append(str(event)))
+    jobs = claimed(connection, "kept", "forgotten", "kept")
+    for _ in range(3):
+        limits.tell(jobs, [Fate(limited=30.0), Fate(limited=5.0), Fate(limited=31.0)])
+    limits._told["kept"] -= events.SAID_AGAIN  # as if that time were over
+    limits.tell(jobs[:1], [Fate(limited=30.0)])
+    unsubscribe()
+
+    first, other, last = jobs
+    assert told == [
+        f"job.rate_limited kind=kept queue=default id={last.id} after=31 jobs=2",
+        f"job.rate_limited kind=forgotten queue=default id={other.id} after=5 jobs=1",
+        f"job.rate_limited kind=kept queue=default id={first.id} after=30 jobs=5",
+    ]
+
+
+def test_a_429_is_an_event_of_the_process_that_has_written_it(connection, complete):
+    plain, refused = claimed(connection, "kept", "kept")
+    refused.outcome = RateLimited(30)
+    writes.LIMITS.__init__()
+
+    assert complete([plain, refused]) == ["job.rate_limited"]
+    assert living(connection, refused.id)["state"] == "scheduled"

@@ -139,6 +139,8 @@ class Writer:
             emit("ownership.lost", level=logging.WARNING, count=len(part.jobs) - count)
         if part.fates:
             tell_ended(part.ended())
+            if part.write.tell is not None:
+                part.write.tell(part.jobs, part.fates)
 
     def _went_well(self) -> None:
         self._losses = 0

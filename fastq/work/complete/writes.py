@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastq.jobs.job import TIED
 from fastq.jobs.outcome import SUCCESS, fate_of
 from fastq.work.codec.codec import encode_bools, encode_floats, encode_texts
+from fastq.work.complete.limited import Limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -59,6 +60,7 @@ class Write(NamedTuple):
     columns: tuple[Column, ...] = ()
     weigh: Callable[[Fate], int] | None = None  # bytes of a fate, near enough; None: as good as none
     hinted: bool = False  # its last parameter is the channel of the hints, null for none
+    tell: Callable[[Sequence[Job[Any]], Sequence[Fate]], None] | None = None  # reports the jobs that it has written
 
 
 def _size(fate: Fate) -> int:
@@ -73,6 +75,9 @@ OUTPUTS = Column(attrgetter("output"), encode_texts)
 GATES = Column(attrgetter("gates"), encode_texts)
 LIMITED = Column(attrgetter("limited"), encode_floats)
 
+LIMITS = Limited()
+"""What this process has told of jobs that found a rate exceeded. Read and written by the completer's thread."""
+
 WRITES = (
     Write("job_complete_archive", lambda it: it.state is SUCCESS and it.kept and not it.tells and not it.tied),
     Write("job_complete", lambda it: not it.kept and not it.tied),
@@ -80,7 +85,7 @@ WRITES = (
     Write("job_complete_tied", lambda it: not it.kept, hinted=True),
     Write("job_finish", lambda it: it.state is not None, (STATES, ERRORS, OUTPUTS), _size, hinted=True),
     Write("job_bar", lambda it: it.barred, (GATES,), hinted=True),
-    Write("job_rate_limited", lambda it: it.limited, (LIMITED,), hinted=True),
+    Write("job_rate_limited", lambda it: it.limited, (LIMITED,), hinted=True, tell=LIMITS.tell),
     Write("job_retry", lambda it: it.state is None, (DELAYS, CHARGED, ERRORS), _size, hinted=True),
 )
 
