@@ -53,6 +53,9 @@ COMMANDS = {
 WAITS = ("gates", "unique", "workflows")
 """Commands about the things for which one job waits for others: modules of the room of that name."""
 
+ALSO_CALLED = {"limits": "gates", "rates": "gates", "orders": "gates", "keys": "gates", "batches": "workflows"}
+"""Words for the things that a command is about, where they are not near its name: the error names the command."""
+
 TELL_THEMSELVES = ("run", "dev")
 """Commands that tell themselves of variables that are no settings: `run` in the form of its log, `dev` by its `run`."""
 
@@ -180,8 +183,8 @@ def _help(topic: list[str]) -> int:
 
 
 def _unknown(name: str) -> int:
-    near = difflib.get_close_matches(name, COMMANDS, n=1)
-    known = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+    near = difflib.get_close_matches(name, [*COMMANDS, *ALSO_CALLED], n=1)
+    known = f"did you mean {ALSO_CALLED.get(near[0], near[0])}?" if near else f"there are {', '.join(COMMANDS)}"
     note(f"fastq: no command {name!r}; {known}")
     return USAGE
 

@@ -51,6 +51,13 @@ def test_an_unknown_command_is_answered_with_the_nearest_one(fastq):
     assert (told.returncode, told.stderr) == (2, "fastq: no command 'jbos'; did you mean jobs?\n")
 
 
+@pytest.mark.parametrize(("word", "command"), [("limits", "gates"), ("rate", "gates"), ("batches", "workflows")])
+def test_a_word_for_the_things_that_a_command_is_about_names_the_command(word, command, fastq):
+    told = fastq(word, "list")
+
+    assert (told.returncode, told.stderr) == (2, f"fastq: no command '{word}'; did you mean {command}?\n")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
