@@ -1,5 +1,6 @@
 """Each example runs: its jobs are enqueued by its program and worked by real processes, as its first lines say."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -116,6 +117,19 @@ def check_limits(database: str, printed: str) -> None:
     assert max(beside(began) for _, _, began, _ in ran) > 2, "accounts do not wait for each other"
 
 
+def check_order(database: str, printed: str) -> None:
+    assert states(database) == [("release", "completed", 1, 1), ("write", "completed", 14, 1), ("write", "discarded", 1, 1)]
+    assert re.search(r'"Grace" is held by job \d+; going on without it', printed)
+    assert printed.index("going on without it") < printed.index("Grace    event 4")
+    ran = execute(
+        database,
+        "select args ->> 'stream', (args ->> 'event')::int, (output ->> 0)::float, (output ->> 1)::float "
+        "from fastq.job_archive where kind = 'write' and state = 'completed' order by 1, 3",
+    )
+    for (stream, event, _, ended), (other, later, began, _) in itertools.pairwise(ran):
+        assert stream != other or (event < later and ended <= began), "one after the other"
+
+
 def check_rates(database: str, printed: str) -> None:
     assert states(database) == [("sms", "completed", 25, 1)]
     assert re.search(r"job \d+ waits at the gate 'sms-api' for key \"Ada\": 10 may start in 2 s", printed)
@@ -183,6 +197,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "singleton": check_singleton,
     "periodic": check_periodic,
     "limits": check_limits,
+    "order": check_order,
     "rates": check_rates,
     "fairness": check_fairness,
     "unique": check_unique,

@@ -2,9 +2,9 @@
 
 Plain functions, run in the main thread of `fastq gates`, over a connection of the caller's (`admin.connect` makes one), values in
 and values out; they keep nothing, and a `_Found` lives for one call. The clients run the same statements on their own sessions
-(enqueue/operate/). A number that is set stands in the table `gate` and prevails over the numbers in the code, in whatever version;
-each change is an event, and one statement with a notification to the gatekeeper, which follows it at once, or within IDLE of it
-(lead/gate/gatekeeper.py) should that be lost. An operator may also set the time and the burst of a rate.
+(enqueue/operate/). A number that is set stands in the table `gate` and prevails over the numbers in the code, in whatever
+version; each change is an event, and one statement with a notification to the gatekeeper, which follows it at once, or within
+IDLE of it (lead/gate/gatekeeper.py) should that be lost. An operator may also set the time and the burst of a rate.
 
 A gate is known by its jobs and by its number. So one that is declared and has neither is not listed: no table knows the code.
 Counts stop after COUNT jobs and LINES lines, so that a backlog of millions is listed as fast as another.

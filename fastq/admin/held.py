@@ -1,9 +1,9 @@
 """List the keys that stand still, and release those that discarded jobs hold, for an operator.
 
 Plain functions, run in the main thread of `fastq gates` and `fastq pauses`, over a connection of the caller's, values in and
-values out; they keep nothing, and the clients run the same statements on their own sessions (enqueue/operate/). A key of a gate in
-order stands still while its job does not run and others wait behind it: the job waits for its next attempt, or was discarded and
-holds the key. A job in order (`Ordered(when_discarded="hold")`) that is discarded keeps its permit, so its key stays full and
+values out; they keep nothing, and the clients run the same statements on their own sessions (enqueue/operate/). A key of a gate
+in order stands still while its job does not run and others wait behind it: the job waits for its next attempt, or was discarded
+and holds the key. A job in order (`Ordered(when_discarded="hold")`) that is discarded keeps its permit, so its key stays full and
 nothing behind it starts. It gives the key up when somebody retries it, and then it goes first; when somebody deletes it; or when
 the key is released here, which is an event.
 

@@ -1,10 +1,10 @@
 """Pause a queue, a kind, a gate, a key of a gate, or everything, and resume it; list the pauses, for an operator and for clients.
 
-The functions run in the caller's thread, over a connection of the caller's (session.py), and own nothing; the clients run the same
-statements on their own sessions (enqueue/operate/). A `PauseRow` is made where somebody asks: here of the rows of pause_list.sql,
-and by queues.py and why.py of a column of theirs. These two turn it into text, and so do the commands, in their main threads. The
-leader's chore takes `named_so`, in its track's thread. Each change is an event, in the program that makes it. A pause may have an
-end: the schema's leader resumes what is due (lead/chores/pauses.py).
+The functions run in the caller's thread, over a connection of the caller's (session.py), and own nothing; the clients run the
+same statements on their own sessions (enqueue/operate/). A `PauseRow` is made where somebody asks: here of the rows of
+pause_list.sql, and by queues.py and why.py of a column of theirs. These two turn it into text, and so do the commands, in their
+main threads. The leader's chore takes `named_so`, in its track's thread. Each change is an event, in the program that makes it. A
+pause may have an end: the schema's leader resumes what is due (lead/chores/pauses.py).
 
 The claim looks at the pause of its queue, and at that of all queues, the row '*'. A worker process treats a paused kind as one
 that it does not know (work/claim/paused.py), and the gatekeeper lets no job go at a paused gate or key. So a pause stops no job
