@@ -29,6 +29,7 @@ ROOMS = (
     "schema adapters service",
     "leases",
     "work/shared admin lead/term",
+    "admin/deploys",
     "enqueue/operate",
     "work/codec lead/chores lead/gate lead/unique lead/workflow enqueue",
     "work/cursor lead",

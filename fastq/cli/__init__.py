@@ -37,6 +37,7 @@ COMMANDS = {
     "dev": "the same for developers: its own database, reload at each change",
     "migrate": "create or update fastq's tables",
     "enqueue": "enqueue a job by hand",
+    "check": "list jobs that wait and that your code could not run",
     "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
     "queues": "list, pause and resume queues",
     "gates": "list the gates that jobs go through, set and remove their numbers",
