@@ -74,6 +74,9 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
     limited: float | None = None
     """Seconds for which nothing starts at the rates of a job that lives on; it waits there again."""
 
+    unsure: bool = False
+    """Whether the job may have ended already, in a transaction of the user's: that its row is no longer ours is no surprise."""
+
     @property
     def fate(self) -> Fate:
         """Be an outcome as well: the completer makes one when it leaves the text of a refused outcome away."""
@@ -146,6 +149,14 @@ class Barred(msgspec.Struct, frozen=True):
 
 WAITS = Release(math.inf)
 """The outcome of a job of a kind that has no worker here: the job waits until a process has one (waiting.py)."""
+
+
+class Standing:
+    """An outcome that a job has before its `work` has ended, since the end of the job was written in a transaction."""
+
+    def after(self, job: Job[Any], value: object, error: BaseException | None, *, leaving: bool) -> object:
+        """Return the outcome of the attempt, now that `work` has returned a value or raised an error."""
+        raise NotImplementedError
 
 
 class Verdict(BaseException):

@@ -42,6 +42,13 @@ OUTCOMES = {  # outcome, fate, statement with the archive and without it
     "a release": (Release(), Fate(), "job_retry", "job_retry"),
     "an unknown kind": (WAITS, Fate(delay=math.inf), "job_retry", "job_retry"),
     "a job that came past its gates": (Barred("[]"), Fate(gates="[]"), "job_bar", "job_bar"),
+    "a failure unless it has ended": (Fate(charged=True, unsure=True), Fate(charged=True, unsure=True), "job_retry", "job_retry"),
+    "the last failure unless it has ended": (
+        Fate(State.DISCARDED, error=ERROR, unsure=True),
+        Fate(State.DISCARDED, error=ERROR, unsure=True),
+        "job_finish",
+        "job_finish",
+    ),
     "a fate of its own": (Fate(State.COMPLETED), COMPLETED, "job_complete_archive", "job_complete"),
 }
 

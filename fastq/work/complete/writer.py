@@ -135,9 +135,10 @@ class Writer:
             rows, row = connection.run_blobs(name, parameters)
         answered = part.write.columns or part.write.hinted
         count = int.from_bytes(row[0] or b"", "big") if answered else rows
-        if count != len(part.jobs):
+        ours = count == len(part.jobs)
+        if not ours and not part.write.unsure:
             emit("ownership.lost", level=logging.WARNING, count=len(part.jobs) - count)
-        if part.fates:
+        if part.fates and (ours or not part.write.unsure):
             tell_ended(part.ended())
             if part.write.tell is not None:
                 part.write.tell(part.jobs, part.fates)

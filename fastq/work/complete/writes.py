@@ -45,6 +45,7 @@ class Ending(NamedTuple):
     tied: bool  # somebody has to hear of the end of the job
     barred: bool  # it is to wait at gates
     limited: bool = False  # it has found a rate exceeded
+    unsure: bool = False  # the job may have ended already
 
 
 class Write(NamedTuple):
@@ -61,6 +62,7 @@ class Write(NamedTuple):
     weigh: Callable[[Fate], int] | None = None  # bytes of a fate, near enough; None: as good as none
     hinted: bool = False  # its last parameter is the channel of the hints, null for none
     tell: Callable[[Sequence[Job[Any]], Sequence[Fate]], None] | None = None  # reports the jobs that it has written
+    unsure: bool = False  # rows that are no longer ours are as expected
 
 
 def _size(fate: Fate) -> int:
@@ -83,6 +85,15 @@ WRITES = (
     Write("job_complete", lambda it: not it.kept and not it.tied),
     Write("job_complete_tied_archive", lambda it: it.state is SUCCESS and it.kept and not it.tells, hinted=True),
     Write("job_complete_tied", lambda it: not it.kept, hinted=True),
+    Write(
+        "job_finish",
+        lambda it: it.unsure and it.state is not None,
+        (STATES, ERRORS, OUTPUTS),
+        _size,
+        hinted=True,
+        unsure=True,
+    ),
+    Write("job_retry", lambda it: it.unsure and not it.limited, (DELAYS, CHARGED, ERRORS), _size, hinted=True, unsure=True),
     Write("job_finish", lambda it: it.state is not None, (STATES, ERRORS, OUTPUTS), _size, hinted=True),
     Write("job_bar", lambda it: it.barred, (GATES,), hinted=True),
     Write("job_rate_limited", lambda it: it.limited, (LIMITED,), hinted=True, tell=LIMITS.tell),
@@ -148,7 +159,7 @@ def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
         is_kept = fate.state is not SUCCESS or (archive and job.batch.worker.archive)
         tells = fate.error is not None or fate.output is not None
         tied, barred = job.batch.ends == TIED, fate.gates is not None
-        part = parts[place_of(Ending(fate.state, tells, is_kept, tied, barred, fate.limited is not None))]
+        part = parts[place_of(Ending(fate.state, tells, is_kept, tied, barred, fate.limited is not None, fate.unsure))]
         part.jobs.append(job)
         if part.write.columns:
             part.fates.append(fate)

@@ -14,7 +14,7 @@ from fastq import texts
 from fastq.events import emit
 from fastq.jobs import outcome
 from fastq.jobs.job import JobCancelled
-from fastq.jobs.outcome import Cancel, Release, Verdict
+from fastq.jobs.outcome import Cancel, Release, Standing, Verdict
 
 if TYPE_CHECKING:
     from fastq.jobs.job import Job
@@ -33,6 +33,8 @@ def settle(job: Job[Any], value: object, error: BaseException | None, *, leaving
 
 
 def _settled(job: Job[Any], value: object, error: BaseException | None, leaving: bool) -> object:
+    if isinstance(job.outcome, Standing):
+        return job.outcome.after(job, value, error, leaving=leaving)
     if isinstance(error, JobCancelled):
         return Release() if leaving else Cancel(str(error) or "cancelled while running")
     if isinstance(error, Verdict):

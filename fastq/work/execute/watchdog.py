@@ -174,7 +174,7 @@ class Watchdog(Service):
     def _tell_for(self, slot: Slot, job: Job[Any], result: object) -> None:
         """Tell the completer of a contested job's end: by a twin, as the job itself may still be written to."""
         twin = Job(job.id, job.attempt, job.args, job.row, job.batch)
-        twin.outcome = result
+        twin.outcome = job.outcome if isinstance(job.outcome, outcome.Standing) else result
         slot.tell_by(Teller.WATCHDOG)
         self._outbox.append(twin)
         self._outbox.wake()
