@@ -19,6 +19,16 @@ async def run(conn: Any, text: str, parameters: Parameters) -> Rows:
     return rows
 
 
+def begun(conn: Any) -> bool:
+    """Tell whether a transaction is open."""
+    return bool(conn.is_in_transaction())
+
+
+def transaction(conn: Any) -> Any:
+    """Return a transaction, or a savepoint in the one that is open."""
+    return conn.transaction()
+
+
 def encoding(conn: Any) -> str:
     """Name the encoding of a connection; ours where it does not tell, as through some poolers."""
     return str(getattr(conn.get_settings(), "client_encoding", ENCODING))
@@ -35,5 +45,11 @@ async def _each(blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 ASYNC_LIBRARY = AsyncLibrary(
-    package="asyncpg", classes=frozenset({"Connection", "PoolConnectionProxy"}), run=run, encoding=encoding, copy=copy
+    package="asyncpg",
+    classes=frozenset({"Connection", "PoolConnectionProxy"}),
+    run=run,
+    begun=begun,
+    transaction=transaction,
+    encoding=encoding,
+    copy=copy,
 )

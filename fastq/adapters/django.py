@@ -8,6 +8,7 @@ It deliberately takes no asynchronous connection: Django has none.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from fastq.adapters.library import Library, Parameters, Rows, named, unknown
@@ -22,10 +23,27 @@ def run(conn: Any, text: str, parameters: Parameters) -> Rows:
         return list(cursor.fetchall())
 
 
+def begun(conn: Any) -> bool:
+    """Tell whether an `atomic` block is open, or Django was told to commit nothing by itself."""
+    return bool(conn.in_atomic_block or not conn.get_autocommit())
+
+
+def transaction(conn: Any) -> Any:
+    """Return an `atomic` block."""
+    return import_module("django.db.transaction").atomic(using=conn.alias)
+
+
 def driver(conn: Any) -> Any:
     """Return the driver's connection, which Django opens with the first statement only."""
     conn.ensure_connection()
     return conn.connection
 
 
-LIBRARY = Library(package="django", classes=frozenset({"ConnectionProxy", "BaseDatabaseWrapper"}), run=run, driver=driver)
+LIBRARY = Library(
+    package="django",
+    classes=frozenset({"ConnectionProxy", "BaseDatabaseWrapper"}),
+    run=run,
+    begun=begun,
+    transaction=transaction,
+    driver=driver,
+)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -63,6 +64,10 @@ class Library(Recognised):
 
     run: Callable[[Any, str, Parameters], Rows]
     """Run a statement, which has its parameters as $1, in the transaction of a connection."""
+    begun: Callable[[Any], bool]
+    """Tell whether a transaction is open on a connection."""
+    transaction: Callable[[Any], AbstractContextManager[object]]
+    """Return what begins a transaction and ends it; where one is open, what does so with a savepoint in it."""
     driver: Callable[[Any], Any] | None = None
     """Return the driver's connection below one of the library's; None where the library is a driver."""
     begin: Callable[[Any], object] | None = None
@@ -82,6 +87,8 @@ class AsyncLibrary(Recognised):
     expected_by_copy: ClassVar = expected
 
     run: Callable[[Any, str, Parameters], Awaitable[Rows]]
+    begun: Callable[[Any], bool]
+    transaction: Callable[[Any], AbstractAsyncContextManager[object]]
     driver: Callable[[Any], Awaitable[Any]] | None = None
     begin: Callable[[Any], Awaitable[object]] | None = None
     encoding: Callable[[Any], str] | None = None

@@ -28,6 +28,16 @@ def encoding(conn: Any) -> str:
     return conn.info.parameter_status("client_encoding") or ENCODING
 
 
+def begun(conn: Any) -> bool:
+    """Tell whether a transaction is open."""
+    return bool(conn.info.transaction_status.name != "IDLE")
+
+
+def transaction(conn: Any) -> Any:
+    """Return a transaction, or a savepoint in the one that is open; for connections of both kinds."""
+    return conn.transaction()
+
+
 def copy(conn: Any, target: Target, blocks: Iterator[bytes]) -> None:
     """COPY rows, on a caller's connection in portions.
 
@@ -57,8 +67,22 @@ async def copy_async(conn: Any, target: Target, blocks: Iterator[bytes]) -> None
     await pool_async.copy(conn, target.statement, blocks)
 
 
-LIBRARY = Library(package="psycopg", classes=frozenset({"Connection"}), run=pool.run, encoding=encoding, copy=copy)
+LIBRARY = Library(
+    package="psycopg",
+    classes=frozenset({"Connection"}),
+    run=pool.run,
+    begun=begun,
+    transaction=transaction,
+    encoding=encoding,
+    copy=copy,
+)
 
 ASYNC_LIBRARY = AsyncLibrary(
-    package="psycopg", classes=frozenset({"AsyncConnection"}), run=pool_async.run, encoding=encoding, copy=copy_async
+    package="psycopg",
+    classes=frozenset({"AsyncConnection"}),
+    run=pool_async.run,
+    begun=begun,
+    transaction=transaction,
+    encoding=encoding,
+    copy=copy_async,
 )

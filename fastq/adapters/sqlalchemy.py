@@ -38,6 +38,17 @@ def begin(conn: Any) -> None:
     _connection(conn).exec_driver_sql("select 1", None, NO_CURSOR)
 
 
+def begun(conn: Any) -> bool:
+    """Tell whether a transaction is open: a session begins one with its first statement, be it only to read."""
+    return bool(_unscoped(conn).in_transaction())
+
+
+def transaction(conn: Any) -> Any:
+    """Return a transaction, or a savepoint in the one that is open; on both sides they are begun by the same names."""
+    session = _unscoped(conn)
+    return session.begin_nested() if session.in_transaction() else session.begin()
+
+
 def awaited(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
     """Return a function that runs this one within an asynchronous connection or session."""
 
@@ -46,6 +57,11 @@ def awaited(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
         return await connection.run_sync(function, *given)
 
     return run_within
+
+
+def _unscoped(conn: Any) -> Any:
+    """Return the session of a `scoped_session`, which does not tell of its transaction, and anything else itself."""
+    return conn if hasattr(conn, "in_transaction") else conn()
 
 
 def _connection(conn: Any) -> Any:
@@ -68,6 +84,8 @@ LIBRARY = Library(
     package="sqlalchemy",
     classes=frozenset({"Connection", "Session", "scoped_session"}),
     run=run,
+    begun=begun,
+    transaction=transaction,
     driver=driver,
     begin=begin,
 )
@@ -76,6 +94,8 @@ ASYNC_LIBRARY = AsyncLibrary(
     package="sqlalchemy",
     classes=frozenset({"AsyncConnection", "AsyncSession", "async_scoped_session"}),
     run=awaited(run),
+    begun=begun,
+    transaction=transaction,
     driver=awaited(driver),
     begin=awaited(begin),
 )
