@@ -25,7 +25,7 @@ from fastq.config import Config
 from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.errors import FastqError
 from fastq.jobs.deps import Dep
-from fastq.jobs.job import Job, JobCancelled, JobTimeout, State
+from fastq.jobs.job import Job, JobCancelled, JobLost, JobTimeout, State
 from fastq.jobs.outcome import Cancel, RateLimited, Snooze
 from fastq.jobs.periodic import Backfill
 from fastq.jobs.registry import Registry
@@ -59,6 +59,7 @@ __all__ = [
     "Job",
     "JobCancelled",
     "JobDetail",
+    "JobLost",
     "JobTimeout",
     "Kind",
     "Lease",

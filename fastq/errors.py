@@ -14,8 +14,8 @@
     └── LeaseLost             the caller acts for a term that has ended: a leader's, a singleton's
 
 Plain values: any process and thread may raise them; the code that catches one owns it. Messages are lower case: the rule, the
-value that broke it, where, and the remedy. `JobTimeout` and `JobCancelled` (job.py) and `SingletonStopped` (singleton.py) are not
-here: they interrupt the user's code and are outside `Exception`.
+value that broke it, where, and the remedy. `JobTimeout`, `JobCancelled` and `JobLost` (job.py) and `SingletonStopped`
+(singleton.py) are not here: they interrupt the user's code and are outside `Exception`.
 """
 
 

@@ -27,6 +27,8 @@ OURS = ("fastq.work.execute.", "fastq.work.shared.")
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+
 _ESCAPE = re.compile(r"\\(?:u0000|.)")
 """An escape in JSON, taken whole: the backslash of an escaped backslash begins none."""
 
@@ -52,6 +54,11 @@ def error_json(message: str, trace: str = "") -> str:
     if trace:
         fields["trace"] = capped(trace)
     return msgspec.json.encode(fields).decode()
+
+
+def in_ascii(text: str) -> str:
+    """Return a JSON text with each character beyond ASCII as an escape: it reads the same whatever encoding carries it."""
+    return _BEYOND_ASCII.sub(_escaped, text)
 
 
 def capped(text: str) -> str:
@@ -97,3 +104,9 @@ def _without_ours(error: BaseException) -> Any:
     while trace is not None and trace.tb_next is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(OURS):
         trace = trace.tb_next
     return trace
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Write a character as JSON does in ASCII; it stands in a string, for nothing else in JSON is not ASCII."""
+    units = found[0].encode("utf-16-be")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

@@ -10,6 +10,8 @@ Two threads per connection, one for each direction; each has at most one chunk i
                  execution included, and nobody is told; or on one of those that are open, or all. Others are not affected
     hold         only the next execution of a statement, prepared or not, known by its text, is kept on its way to the server
     release      it is delivered now
+    cut          asked about each chunk of a client's; it has the connection closed `before` the chunk has passed, `after` it, or
+                 when the server has given its `answer` to it, which is lost then
 """
 
 import random
@@ -17,7 +19,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -34,6 +36,7 @@ class Link:
         self.client = client
         self.server = server
         self.dark = False  # changed under the proxy's lock
+        self.answered_last = False  # the next answer of the server is lost, and the connection with it
         self.recent = b""
         self.names: dict[bytes, str] = {}
 
@@ -59,6 +62,7 @@ class Proxy:
         self._target = url
         self._statements = {label: text.encode() for label, text in (statements or {}).items()}
         self.late = 0.0  # set by the test, read by the threads
+        self.cut: Callable[[bytes], str | None] | None = None  # set by the test, called by the threads
         self.accepted = 0  # connections so far; written by one thread, read by the test
         self.lost = 0  # connections on which nothing passes any more; the same
         self._links: list[Link] = []
@@ -198,10 +202,23 @@ class Proxy:
                     self._hold(link, executed)
                 elif self.late and source is link.server:
                     time.sleep(self.late)
+                cut = self._cuts(link, source, chunk)
+                if cut == "before":
+                    break
                 self._pass(link)
                 sink.sendall(chunk)
+                if cut == "after":
+                    break
             self._pass(link)  # a black hole swallows the end of a connection too
         self._end(link)
+
+    def _cuts(self, link: Link, source: socket.socket, chunk: bytes) -> str | None:
+        """Tell whether the connection is closed before or after this chunk."""
+        if source is link.server:
+            return "before" if link.answered_last else None
+        cut = self.cut(chunk) if self.cut is not None else None
+        link.answered_last = cut == "answer"
+        return cut
 
     def _pass(self, link: Link) -> None:
         with self._state:

@@ -84,6 +84,16 @@ def check_idempotent(database: str, printed: str) -> None:
     assert printed.count("had been charged") == 3
 
 
+def check_effects_once(database: str, printed: str) -> None:
+    assert [(kind, state, count) for kind, state, count, _ in states(database)] == [
+        ("transfer", "completed", 10),
+        ("transfer_mail", "completed", 10),
+    ]
+    assert execute(database, "select owner, cents from example_balance order by 1") == [("Ada", 9000), ("Grace", 1000)]
+    assert execute(database, "select count(*), count(distinct job_id) from example_transfer") == [(10, 10)]
+    assert len(set(re.findall(r"transfer \d+ is done", printed))) == 10
+
+
 def check_singleton(database: str, printed: str) -> None:
     revenue = execute(database, "select customer, cents from example_revenue order by customer")
     assert revenue == [("Ada", 500), ("Barbara", 900), ("Grace", 600)]
@@ -194,6 +204,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "async_worker": check_async_worker,
     "typed_args": check_typed_args,
     "idempotent": check_idempotent,
+    "effects_once": check_effects_once,
     "singleton": check_singleton,
     "periodic": check_periodic,
     "limits": check_limits,

@@ -34,6 +34,7 @@ ROOMS = (
     "work/codec lead/chores lead/gate lead/unique lead/workflow enqueue",
     "work/cursor lead",
     "work/claim work/execute work/complete",
+    "work/effects",
     "work",
     "host",
     "cli/terminal",
@@ -47,6 +48,7 @@ ROOM_MODULES = 12
 """Modules in a room at most: what one sees at a glance."""
 
 TYPES_ALONE = {  # imports that go up, for types alone -> why
+    ("jobs/job", "adapters/conn"): "a job says of which libraries the connections are that it may end on",
     ("jobs/registry", "leases/singleton"): "a registry's decorator says what the functions are given that it takes",
     ("workflows/steps", "enqueue/items"): "a step is a job as the clients take it, with or without options of its own",
     ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",

@@ -15,8 +15,8 @@ from fastq import errors, testing
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Cron", "Dep", "Enqueue", "Enqueued",
-    "Every", "Fair", "FastqError", "Job", "JobCancelled", "JobDetail", "JobTimeout", "Kind", "Lease", "Limit", "Ordered",
-    "Queue", "Rate", "RateLimited", "Registry", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique",
+    "Every", "Fair", "FastqError", "Job", "JobCancelled", "JobDetail", "JobLost", "JobTimeout", "Kind", "Lease", "Limit",
+    "Ordered", "Queue", "Rate", "RateLimited", "Registry", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique",
     "Worker", "Workflow", "chain", "group", "kind",
 }  # fmt: skip
 OURS = {

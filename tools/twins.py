@@ -77,6 +77,15 @@ TWINS = (
         },
     ),
     Twin(
+        "fastq/work/effects/blocks_async.py",
+        "fastq/work/effects/blocks.py",
+        {
+            "in an event loop: `async with job.transaction() as conn:`.": "in its thread: `with job.transaction() as conn:`.",
+            "Runs in the event loop that executes the job.": "Runs in the thread that executes the job.",
+            "Return the connections of this event loop.": "Return the connections of this process.",
+        },
+    ),
+    Twin(
         "fastq/enqueue/operate/operators_async.py",
         "fastq/enqueue/operate/operators.py",
         {

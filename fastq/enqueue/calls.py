@@ -21,6 +21,7 @@ from fastq.enqueue.items import Enqueue, encoded, several
 from fastq.errors import OptionError
 from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, gated, is_gated, keyed, spec_of, unique_of
 from fastq.postgres import hints
+from fastq.texts import in_ascii
 
 RECORD = "\x1e"
 """The character that joins jobs in a statement's parameters; no kind, queue, tag or JSON text has it."""
@@ -36,9 +37,6 @@ UTF8 = "UTF8"
 
 _ONE_BYTE = ("SQLASCII", "LATIN", "ISO8859", "WIN", "KOI8")
 """The encodings, by the beginnings of their names, in which Python and Postgres agree; drivers refuse other characters."""
-
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
-
 
 Row = tuple[JobSpec, bytes]
 """A job: its spec, and the JSON of its args."""
@@ -78,7 +76,7 @@ class Call(NamedTuple):
     def _in_ascii(self) -> Call:
         """Return the call with its JSON in ASCII: other characters become escapes, which the worker reads as the same text."""
         values = [*self.values]
-        values[ARGS] = _BEYOND_ASCII.sub(_escape, str(values[ARGS]))
+        values[ARGS] = in_ascii(str(values[ARGS]))
         return self._replace(values=tuple(values))
 
     def _odd_tag(self) -> str | None:
@@ -143,9 +141,3 @@ def wakes_of(spec: JobSpec) -> set[str]:
     scheduled = {hints.DUE.word} if spec.delay is not None or spec.at is not None else set()
     now = hints.GATE.word if is_gated(spec) else spec.queue
     return scheduled if spec.delay is not None else scheduled | {now}
-
-
-def _escape(found: re.Match[str]) -> str:
-    """Write a character as JSON does in ASCII; it stands in a string, for nothing else in JSON is not ASCII."""
-    units = found[0].encode("utf-16-be")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

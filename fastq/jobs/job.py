@@ -8,28 +8,40 @@ Invariants:
 - Only values that nearly every worker needs are fields. The rest (kind, queue, tags ...) is looked up in the batch on demand.
   The producer's thread writes the batch before it hands out any of its jobs, and nobody afterwards.
 - `outcome` is written by the thread that has the job when its attempt ends: the executor, or the one that takes it before its
-  start or refuses it; `cancelled` by the main thread, while the executor has the job. Both are read by others afterwards.
+  start or refuses it; in a `transaction`, by the thread that runs its block. `cancelled` is written by the main thread, while the
+  executor has the job. Both are read by others afterwards.
 - No job is part of a reference cycle: `gc=False` keeps millions of jobs out of the collector (0.07 instead of 0.3 µs
   each, measured with 20 batches alive), and a cycle through a job would never be freed. So a batch does not refer to
   its jobs, and `outcome` never holds a live exception: its traceback leads back to the job. Failures go there as text.
 
-It deliberately has no database and no methods that act: `work` decides about its job by the value that it returns or raises.
+It deliberately has no database: `work` decides about its job by the value that it returns or raises, or in a `transaction`, for
+which a worker process says how it is made (`begin_by`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import msgspec
 
 from fastq.args.meta import EMPTY, WORKFLOW
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
+from fastq.errors import FastqError
 from fastq.jobs.deps import Dep, Deps, given
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from fastq.adapters.conn import AsyncConn, Conn
 
 A = TypeVar("A")
 B = TypeVar("B")
+C = TypeVar("C", bound="Conn | AsyncConn")
+Given_co = TypeVar("Given_co", covariant=True)
+Awaited_co = TypeVar("Awaited_co", covariant=True)
 
 TICK_TAG = "tick:"  # of a periodic job: its tick in ISO 8601, put there by sql/periodic_enqueue.sql
 EARLIEST, LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
@@ -119,12 +131,62 @@ class JobBatch(Protocol):
         ...
 
 
+class Transaction(Protocol[Given_co, Awaited_co]):
+    """A transaction that ends a job with what is written in it: `with` gives its connection, or `async with` in a coroutine.
+
+    `outcome` may be set until its end to anything that `work` may return: a value to keep, `Snooze(60)`, `Cancel("why")` ...
+    """
+
+    outcome: object
+
+    def __enter__(self) -> Given_co:
+        """Begin, and give the connection."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> bool | None:
+        """End the job and commit, or roll back."""
+        ...
+
+    async def __aenter__(self) -> Awaited_co:
+        """Begin, and give the connection."""
+        ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> bool | None:
+        """End the job and commit, or roll back."""
+        ...
+
+
+_begin: "Callable[[Job[Any], Any, object], Transaction[Any, Any]] | None" = None  # by the main thread, before any other runs
+
+
+def begin_by(begin: "Callable[[Job[Any], Any, object], Transaction[Any, Any]] | None") -> None:
+    """Say how this process makes the transactions of jobs: of a job, a connection of the user's or None, and an outcome."""
+    global _begin  # noqa: PLW0603 - one way per process, as that to the jobs before a step
+    _begin = begin
+
+
+@contextmanager
+def beginning_by(begin: "Callable[[Job[Any], Any, object], Transaction[Any, Any]]") -> Iterator[None]:
+    """Have them made so for a while: in a test."""
+    before = _begin
+    begin_by(begin)
+    try:
+        yield
+    finally:
+        begin_by(before)
+
+
 class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     """One attempt at a job; the argument of `Worker.work`.
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
     periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `meta` (values that features of fastq keep with it),
-    and `cancelled`: true once it is to end. `Job.of(args)` makes one for a test. The other fields are fastq's own.
+    and `cancelled`: true once it is to end. To call: `transaction`, which has it end with what you write. `Job.of(args)` makes
+    one for a test. The other fields are fastq's own.
     """
 
     id: int
@@ -232,6 +294,26 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         """Give the jobs that this one ran after, by the names of their steps; they are read when they are asked for."""
         return Deps(self.workflow, self.step, self.batch.deps if isinstance(self.batch, _Alone) else None)
 
+    @overload
+    def transaction(
+        self, *, outcome: object = None
+    ) -> "Transaction[psycopg.Connection[tuple[Any, ...]], psycopg.AsyncConnection[tuple[Any, ...]]]": ...
+    @overload
+    def transaction(self, conn: C, *, outcome: object = None) -> Transaction[C, C]: ...
+    def transaction(self, conn: Any = None, *, outcome: object = None) -> Transaction[Any, Any]:
+        """Have this job end in one transaction with what is written there: `with job.transaction() as conn:`.
+
+        `conn`: a connection or session of yours; without one it is a psycopg connection to fastq's database. At the end of the
+        block the job ends as if `work` had returned `outcome`, and all is committed. If the job was taken away from this
+        process meanwhile, nothing is written and JobLost is raised. docs/effects-once.md has the rules.
+        """
+        if _begin is None:
+            raise FastqError(
+                "job.transaction: expected a worker process, in whose database the job can end; here is none (in a test: "
+                "fastq.testing.transactions)"
+            )
+        return _begin(self, conn, outcome)
+
     @property
     def tick(self) -> datetime | None:
         """Give the time for which a periodic job was enqueued, in UTC; None for any other job."""
@@ -292,3 +374,11 @@ class JobTimeout(JobInterrupt):
 
 class JobCancelled(JobInterrupt):
     """The job was cancelled, or the process stops and does not wait any longer."""
+
+
+class JobLost(JobInterrupt):
+    """The job was taken away from this process before its transaction could end it; nothing of that transaction is written.
+
+    It was given back or ended by somebody else: rescued, say, since the process seemed dead. The attempt does not count, and
+    nothing that it still returns or raises does.
+    """

@@ -55,6 +55,11 @@ def forbidden(error: BaseException) -> bool:
     return _state(error) == "42501"
 
 
+def number_to_come(error: BaseException) -> bool:
+    """Tell whether the server was asked about a transaction with a number that it has not come to."""
+    return _state(error) == "22023"
+
+
 def undefined_schema(error: BaseException) -> bool:
     """Tell whether the statement failed because the schema is not there or not migrated."""
     return _state(error) in {"3F000", "42P01", "42703", "42883", "42704"}

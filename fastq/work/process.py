@@ -35,10 +35,8 @@ from setproctitle import setproctitle
 from fastq import app
 from fastq.board import board
 from fastq.board.board import Board
-from fastq.enqueue.client import Client
 from fastq.errors import FastqError
 from fastq.events import emit
-from fastq.jobs import deps
 from fastq.jobs.outcome import Release
 from fastq.leases.lease import identity, number_of
 from fastq.postgres import db
@@ -49,6 +47,7 @@ from fastq.work.complete.completer import Completer
 from fastq.work.complete.hand_back import hand_back
 from fastq.work.execute.modes import MODES, modes_for
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.reach import give_jobs_the_database
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down
 from fastq.work.shared import forks
 from fastq.work.shared.away import Away
@@ -131,7 +130,7 @@ class Process:
         registry = app.load(seat.target, seat.app_dir)
         workers, singletons = registry.workers, registry.singletons if seat.place == 0 else {}
         self._sit_down(stands=bool(singletons))
-        deps.use(Client(seat.url, config=config).deps)  # which connects when a job asks for the jobs before it
+        give_jobs_the_database(seat.url, config)
         self.outbox = Outbox()
         self.modes = modes_for(workers.values(), self.outbox)
         self.feeds = [self._feed(number, queue) for number, queue in enumerate(config.concurrency)]

@@ -93,6 +93,7 @@ PARAMETERS = {
     "process_end": (IDS, "host:1:x"),
     "queue_forget": (*FENCE, 60.0, 100),
     "queue_unworked": (100,),
+    "transaction_outcome": ("1000", 5, CLAIM, 10),
     "unique_change": (*UNIQUE, "1", "collect", "1", "texts", "100", "1000"),
     "unique_list": ("0" * 64, "f" * 64, 50),
     "unique_release": ("0" * 64, 1),

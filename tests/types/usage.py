@@ -6,7 +6,7 @@ It is never executed.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypedDict, assert_type
+from typing import Any, TypedDict, assert_type
 
 import asyncpg
 import attrs
@@ -290,3 +290,34 @@ async def enqueue_with_asynchronous_connections(
     await client.enqueue(SortArgs([]), conn="postgresql://")  # wrong
     await client.enqueue(SortArgs([]), conn=sync)  # wrong
     await client.enqueue(SortArgs([]), conn=sync_session)  # wrong
+
+
+def end_in_a_transaction(
+    job: Job[SortArgs], conn: psycopg.Connection[tuple[int]], session: sqlalchemy.orm.Session, engine: sqlalchemy.Engine
+) -> None:
+    with job.transaction() as own:
+        assert_type(own, psycopg.Connection[tuple[Any, ...]])
+    with job.transaction(conn, outcome=Snooze(60)) as same:
+        assert_type(same, psycopg.Connection[tuple[int]])
+    with job.transaction(session) as given:
+        assert_type(given, sqlalchemy.orm.Session)
+        client.enqueue(SortArgs([]), conn=given)
+    with job.transaction(django.db.connection):
+        pass
+    end = job.transaction()
+    with end:
+        end.outcome = Cancel("enough")
+    job.transaction("postgresql://")  # wrong
+    job.transaction(engine)  # wrong
+    job.transaction(conn, Snooze(60))  # wrong
+
+
+async def end_in_a_transaction_in_a_coroutine(
+    job: Job[SortArgs], conn: asyncpg.Connection, session: sqlalchemy.ext.asyncio.AsyncSession
+) -> None:
+    async with job.transaction() as own:
+        assert_type(own, psycopg.AsyncConnection[tuple[Any, ...]])
+    async with job.transaction(session) as given:
+        assert_type(given, sqlalchemy.ext.asyncio.AsyncSession)
+    async with job.transaction(conn):
+        pass

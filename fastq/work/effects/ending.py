@@ -1,0 +1,179 @@
+"""The end of one job as a statement for a connection of the user's, and the outcomes that the job has because of it.
+
+Used in the executors' threads and on the event loop, by the block around the user's statements (blocks.py, blocks_async.py). The
+statement is the one that the completer would write this outcome with, by the list of its writes, for one job. So the gatekeeper,
+the steward and the archive hear of the end here as they do from the completer.
+
+`job.outcome` follows the transaction; each of its values leaves the row alone, or writes to it by its claim only:
+    Pending   from the end's statement on: it may commit or not, so the attempt fails unless the row is gone by then
+    Ended     it has committed
+    Lost      the row no longer carried our claim: all was rolled back
+    None      it was rolled back, and the attempt goes on as any other
+
+Whether the job has ended is its row's to say; these outcomes decide how the process reports it. It deliberately runs no
+statement.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec.structs import replace
+
+from fastq import texts
+from fastq.errors import FastqError
+from fastq.events import emit, tell_ended
+from fastq.jobs import outcome
+from fastq.jobs.job import JobLost
+from fastq.jobs.outcome import SUCCESS, Fate, Standing, Verdict, fate_of
+from fastq.sql.statements import qualified
+from fastq.work.complete.writes import WRITES, Ending, place_of
+from fastq.work.execute.settle import settle
+
+if TYPE_CHECKING:
+    from fastq.jobs.job import Job
+
+ELSEWHERE = Fate(elsewhere=True)
+
+AUTOCOMMIT = (
+    "job.transaction: expected a connection on which statements share a transaction, got one in autocommit, where each is "
+    "committed by itself; use one of another isolation level"
+)
+
+UNCOMMITTED = (
+    "the transaction in which the job was to end has not committed: it was open when the block of job.transaction began, so its "
+    "commit is not the block's"
+)
+
+UNKNOWN = (
+    "the transaction in which the job was to end may have committed or not: its COMMIT got no answer, and neither did the "
+    "questions about it"
+)
+
+
+class Ended(Standing):
+    """The job has ended in its transaction, with that outcome."""
+
+    fate = ELSEWHERE
+
+    def __init__(self, result: object) -> None:
+        self._result = result
+
+    def after(self, job: Job[Any], value: object, error: BaseException | None, *, leaving: bool) -> object:  # noqa: ARG002 - Standing's
+        """Tell of a value or an error that comes too late."""
+        if error is None or isinstance(error, Verdict):
+            late, problem = outcome.of_value(value if error is None else error)
+            if problem or late != self._result:
+                told = problem or texts.text_of(value if error is None else error)
+                emit("outcome.ignored", level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt, outcome=told)
+        else:
+            fields = {"error": texts.told(error), "traceback": texts.trace_of(error)}
+            emit("job.failed_after_end", level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt, **fields)
+        return self
+
+
+class Lost(Standing):
+    """The job was taken away: no value and no error of this attempt counts any more."""
+
+    fate = ELSEWHERE
+
+    def after(self, job: Job[Any], value: object, error: BaseException | None, *, leaving: bool) -> object:  # noqa: ARG002 - Standing's
+        """Stay."""
+        return self
+
+
+class Pending(Standing):
+    """The job's end is written and may commit yet: by now the attempt has failed, unless its row is no longer ours."""
+
+    def __init__(self, job: Job[Any], text: str) -> None:
+        self.fate = replace(outcome.failed(job, text).fate, unsure=True)
+
+    def after(self, job: Job[Any], value: object, error: BaseException | None, *, leaving: bool) -> object:
+        """Keep to it after a value; an error says better why the transaction has not committed, if it has not."""
+        if error is None:
+            return self
+        job.outcome = None
+        return replace(fate_of(settle(job, value, error, leaving=leaving)), unsure=True)
+
+
+class End:
+    """The end of one job, in one transaction."""
+
+    def __init__(self, job: Job[Any], *, archive: bool) -> None:
+        self.job = job
+        self.joined = False  # the transaction was open before: the caller commits it
+        self.number = ""  # of the transaction, once the end is written in it
+        self._archive = archive
+        self._result: object = None
+        self._fate = Fate()
+
+    def decide(self, value: object) -> None:
+        """Take a value as `work` might have returned it; raise if it is no outcome, or if the job has ended already."""
+        if self.job.outcome is not None:
+            raise FastqError(f"job.transaction: job {self.job.id} has ended in another transaction of this attempt, expected one")
+        self._result, problem = outcome.of_value(value)
+        if problem:
+            raise outcome.unrun(value) or ValueError(f"the outcome of job.transaction: {problem}")
+        self._fate = fate_of(self._result)
+
+    def statement(self, schema: str, channel: str | None) -> tuple[str, tuple[object, ...]]:
+        """Return the statement that ends the job, and its parameters."""
+        job, fate = self.job, self._fate
+        kept = fate.state is not SUCCESS or (self._archive and job.batch.worker.archive)
+        tells = fate.error is not None or fate.output is not None
+        # As if somebody waited for its end: these statements look whether somebody does, and answer with a row for any driver.
+        write = WRITES[place_of(Ending(fate.state, tells, kept, True, fate.gates is not None, fate.limited is not None))]
+        columns = [_plain(column.value(fate)) for column in write.columns]
+        return _for_one(write.statement, schema), (job.id, job.batch.claim, *columns, channel)
+
+    def written(self, number: str) -> None:
+        """Note that the end is written in a transaction of this number, and not committed."""
+        self.number = number
+        self.job.outcome = Pending(self.job, UNCOMMITTED if self.joined else UNKNOWN)
+
+    def committed(self) -> None:
+        """Note that it has committed."""
+        job, state = self.job, self._fate.state
+        job.outcome = Ended(self._result)
+        if state is not None and state is not SUCCESS:
+            tell_ended([(state, job.id, job.kind, job.attempt)])
+
+    def rolled_back(self) -> None:
+        """Note that it has not, and will not."""
+        self.job.outcome = None
+
+    def lost(self) -> NoReturn:
+        """Raise JobLost: the row is no longer ours."""
+        job = self.job
+        job.outcome = Lost()
+        emit("job.lost", level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt)
+        raise JobLost(
+            f"job {job.id} was taken away from this process before its transaction could end it (given back, or ended by "
+            "somebody else), so nothing of that transaction is written"
+        )
+
+
+def has_committed(status: str | None, before: str | None, *, ours: bool) -> bool | None:
+    """Tell whether a transaction has committed by two answers about it, the last and the one before; None: ask again.
+
+    `ours` says whether the row still carries our claim. The last answer may have looked the row up a moment before the commit. So
+    a commit that left the row alone is asked about once more; then it is that of another transaction, which has the number since
+    a failover or a restore.
+    """
+    if status == "committed":
+        return True if not ours else (False if before == "committed" else None)
+    return False if status == "aborted" or (status is None and ours) else None
+
+
+@functools.cache
+def _for_one(name: str, schema: str) -> str:
+    """Return a statement over arrays for a single job: asyncpg asks the server about arrays, in a statement of its own."""
+    return re.sub(r"\$(\d+)::([\w.]+)\[\]", r"array[$\1::\2]", qualified(name, schema))
+
+
+def _plain(value: object) -> object:
+    """Return a value as any driver carries it: no enum, and texts, which are JSON, in ASCII."""
+    return texts.in_ascii(str(value)) if isinstance(value, str) else value

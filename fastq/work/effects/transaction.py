@@ -1,0 +1,72 @@
+"""The transactions of jobs as their workers see them: `job.transaction()`, for `with` and for `async with`.
+
+Made in the thread or the event loop that executes the job; used there, once. A worker process says at its start that its jobs
+make them so (work/reach.py).
+
+It deliberately holds no connection: blocks.py and blocks_async.py do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastq.work.effects.blocks import Blocks
+from fastq.work.effects.blocks_async import AsyncBlocks
+from fastq.work.effects.ending import End
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+    from types import TracebackType
+
+    from fastq.enqueue.settings import Settings
+    from fastq.jobs.job import Job
+
+
+class Transactions:
+    """The transactions of the jobs of one process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.archive = settings.config.archive
+        self.blocks = Blocks(settings)
+        self.blocks_async = AsyncBlocks(settings)
+
+    def begin(self, job: Job[Any], conn: Any, outcome: object) -> JobTransaction:
+        """Return the transaction of a job; it begins with `with`."""
+        return JobTransaction(self, job, conn, outcome)
+
+
+class JobTransaction:
+    """One transaction in which a job ends."""
+
+    def __init__(self, among: Transactions, job: Job[Any], conn: Any, outcome: object) -> None:
+        self.outcome = outcome  # the user may set it until the end
+        self.conn = conn  # the user's; None: one of our own
+        self._among = among
+        self._job = job
+        self._block: AbstractContextManager[Any] | None = None
+        self._awaited: AbstractAsyncContextManager[Any] | None = None
+
+    def __enter__(self) -> Any:
+        """Begin, and give the connection."""
+        self._block = self._among.blocks.block(self, self._end())
+        return self._block.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool | None:
+        """End the job and commit, or roll back."""
+        assert self._block is not None  # `with` has entered it
+        return self._block.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Any:
+        """Begin, and give the connection."""
+        self._awaited = self._among.blocks_async.block(self, self._end())
+        return await self._awaited.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """End the job and commit, or roll back."""
+        assert self._awaited is not None  # `async with` has entered it
+        return await self._awaited.__aexit__(kind, error, trace)
+
+    def _end(self) -> End:
+        return End(self._job, archive=self._among.archive)

@@ -1,0 +1,23 @@
+"""Give the jobs of a worker process their ways to its database: the jobs before a step, and transactions in which a job ends.
+
+Called by the main thread, before any job is executed. Nothing is connected until a job asks. It deliberately gives jobs no
+connection that fastq itself works with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastq.enqueue.client import Client
+from fastq.enqueue.settings import Settings
+from fastq.jobs import deps, job
+from fastq.work.effects.transaction import Transactions
+
+if TYPE_CHECKING:
+    from fastq.config import Config
+
+
+def give_jobs_the_database(url: str, config: Config) -> None:
+    """Let jobs reach the database of this process."""
+    deps.use(Client(url, config=config).deps)
+    job.begin_by(Transactions(Settings(url, None, config)).begin)
