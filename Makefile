@@ -71,6 +71,7 @@ chaos: build  ## kill processes at random and account for every job
 	$(BIN)/python -m tests.chaos --jobs 20000 --kills 23 --json
 	$(BIN)/python -m tests.chaos.gated
 	$(BIN)/python -m tests.chaos.workflows
+	$(BIN)/python -m tests.chaos.effects
 	$(BIN)/python -m tests.chaos.forgotten
 	$(BIN)/python -m tests.chaos.lost_beats
 

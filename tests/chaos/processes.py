@@ -60,9 +60,13 @@ class Host:
             raise AssertionError("the supervisor has ended; its last words:\n" + "\n".join(last))
         return [pid for pid in descendants(self._supervisor.pid) if title(pid).startswith("fastq: worker")]
 
-    def kill_worker(self, dice: random.Random) -> None:
-        """SIGKILL one worker process and note when it was gone."""
-        pid = dice.choice(wait_for(self.workers, PATIENCE, "a worker process to kill"))
+    def busy(self) -> list[int]:
+        """Return the pids of those that execute jobs, as they show it once a second."""
+        return [pid for pid in self.workers() if " busy " in title(pid) and " busy 0/" not in title(pid)]
+
+    def kill_worker(self, dice: random.Random, *, busy: bool = False) -> None:
+        """SIGKILL one worker process, or one that executes jobs, and note when it was gone."""
+        pid = dice.choice(wait_for(self.busy if busy else self.workers, PATIENCE, "a worker process to kill"))
         at = now()
         os.kill(pid, signal.SIGKILL)
         self.faults.append(Fault("worker", at, pid, wait_until_gone([pid], PATIENCE)))
