@@ -24,11 +24,10 @@ may be old or come twice, but for the number of jobs that have left: a job that 
 from __future__ import annotations
 
 import sys
-from bisect import bisect_left, bisect_right
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from fastq.lead.gate.keys import START, Key, Line, job_of
+from fastq.lead.gate.keys import START, Key, Line, OtherLine, job_of
 from fastq.lead.gate.sorts import SORTS, entries_in
 from fastq.lead.gate.starts import Starts
 
@@ -101,30 +100,24 @@ class Keeper:
     def came(self, queue: str, gates: str, jobs: int, place: Place) -> None:
         """Hear that so many jobs of a line have come to wait, the first of them at this place."""
         line = self._line(queue, gates)
-        if place > line.after and line.more:
+        if line.after is not None and place > line.after:
             return  # reading will find them
-        if not (self.knows_lines or line.waiting or line.more):
+        if not (self.knows_lines or line.waits()):
             self._read_from(line, START)
             return
         if jobs > 1:
-            if not (line.waiting or line.more):
-                line.after = place - 1  # nothing waits before it: to read from the start would pass all that have gone
-            self._read_from(line, place - 1)
+            self._read_from(line, place - 1)  # from there and not from the start: that would pass all that have gone
             return
-        at = bisect_left(line.waiting, place)
-        if at < len(line.waiting) and line.waiting[at] == place:
-            return
-        line.waiting.insert(at, place)
-        line.after = max(line.after, place)
+        at = line.insert(place)
         if len(line.waiting) > 2 * LARGEST_WINDOW:
             self._read_from(line, line.waiting[LARGEST_WINDOW - 1])
-        if not at:
+        if at == 0:
             self._stand(line)
 
     def knows(self, queue: str, gates: str) -> bool:
         """Tell whether it is known here that jobs of a line wait."""
         line = self.lines.get(queue, {}).get(gates)
-        return line is not None and bool(line.waiting or line.more)
+        return line is not None and line.waits()
 
     def waits(self, queue: str, gates: str) -> None:
         """Hear that jobs of a line wait."""
@@ -133,18 +126,15 @@ class Keeper:
 
     def empty(self, most: int) -> list[Line]:
         """Return some of the lines with a window that is to be read."""
-        found = [line for line in self._empty if line.more and not line.waiting]
+        found = [line for line in self._empty if line.is_empty()]
         self._empty = dict.fromkeys(found[most:])
         return found[:most]
 
     def read(self, line: Line, places: Sequence[Place], asked: int) -> None:
         """Hear which jobs wait in a line behind its window; fewer than were asked for are all."""
-        line.waiting.extend(places)
-        line.after = places[-1] if places else line.after
-        line.more = len(places) >= asked
+        line.extend(places)
+        line.after = places[-1] if len(places) >= asked else None
         line.window = min(2 * line.window, LARGEST_WINDOW)
-        if not line.waiting and line.more:
-            self._empty[line] = None
         self._stand(line)
         if not line.waiting:
             for key in line.keys:
@@ -191,7 +181,7 @@ class Keeper:
 
         No job behind it goes before it: the line is read anew from there, when `again` is called.
         """
-        self._cut(line, place - 1)
+        line.cut(place - 1)
         self._empty.pop(line, None)
 
     def dropped_from(self, lines: Iterable[Line]) -> None:
@@ -245,12 +235,12 @@ class Keeper:
 
     def _go_on(self, line: Line, at: Key) -> None:
         """Have a line stand where it stood, with its next job."""
-        del line.waiting[0]
+        line.shift()
         if line.waiting:
             at.go_on(line)
             return
         line.stands = None
-        if line.more:
+        if line.after is not None:
             self._empty[line] = None
             at.run_out(line)
         else:
@@ -264,15 +254,9 @@ class Keeper:
 
     def _read_from(self, line: Line, after: Place) -> None:
         """Forget the window behind a place, and have it read from there on."""
-        self._cut(line, after)
+        line.cut(after)
         if not line.waiting:
             self._empty[line] = None
-
-    def _cut(self, line: Line, after: Place) -> None:
-        del line.waiting[bisect_right(line.waiting, after) :]
-        line.after, line.more = min(line.after, after), True
-        if not line.waiting:
-            line.stands = None
 
     def _stand(self, line: Line) -> None:
         """Have a line stand somewhere with its first job, and have that key looked at."""
@@ -301,7 +285,8 @@ class Keeper:
             for key in keys:
                 key.of += 1
             weights = tuple([entry.weight for entry in entries])
-            line = lines[gates] = Line(sys.intern(queue), gates, keys, WEIGHTS.get(weights, weights), FIRST_WINDOW)
+            line = lines[gates] = keys[0] if len(keys) == 1 and keys[0].may_be(queue, gates) else OtherLine(keys)
+            line.begin(sys.intern(queue), gates, WEIGHTS.get(weights, weights), FIRST_WINDOW)
         return line
 
     def _gate(self, entry: Entry) -> Gate[Any]:
@@ -326,7 +311,7 @@ class Keeper:
 
     def _forget(self, line: Line) -> None:
         lines = self.lines.get(line.queue, {})
-        if lines.get(line.gates) is not line or line.admitted or line.waiting or line.more:
+        if lines.get(line.gates) is not line or line.admitted or line.waits():
             return
         del lines[line.gates]
         if not lines:

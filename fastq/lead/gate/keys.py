@@ -1,20 +1,25 @@
 """The gates, keys and lines that the gatekeeper has in its memory: small, for there may be as many keys as there are accounts.
 
 Used by the keeper (keeper.py, which has the rules), in the thread of the gatekeeper's track, in the supervisor that leads. The
-keeper makes and forgets gates and lines, a gate its keys; all of them are written in that thread alone. A key in use with three
-waiting jobs takes some 600 bytes: a window is eight bytes for each place, and the heap of a key comes only with the second line
-that stands there. The classes deliberately decide nothing but whether a key has room, and which line stands there first. A sort
-of gate with rules of its own derives from Gate and Key, and stands in sorts.py.
+keeper makes and forgets gates and lines, a gate its keys; all of them are written in that thread alone. Nearly all keys have one
+line, and it has no other key. So a key is a line as well, the first one that has this key alone: one object instead of two. A
+window is there while jobs wait, eight bytes for each place; the heap of a key comes with the second line that stands there. So a
+key with one running job takes 364 bytes, 220 of them for the text of its gates, its name and its entries in two tables. Three
+waiting jobs take 120 more.
+
+The classes deliberately decide nothing but whether a key has room, and which line stands there first. A sort of gate with rules
+of its own derives from Gate and Key, and stands in sorts.py.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from heapq import heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from fastq.args.gates import Entry
     from fastq.lead.gate.starts import Starts
@@ -104,20 +109,115 @@ class Gate(Generic[AnyKey]):
         return self.at_most != before
 
 
-class Key:
-    """One key of one gate: a room of its own, and the lines that stand there because it is full."""
+class Line:
+    """The waiting jobs of one queue with the same gates and keys, as far as they are known here."""
+
+    __slots__ = ("admitted", "after", "gates", "queue", "stands", "waiting", "weights", "window")
+
+    def __init__(self) -> None:
+        self.queue = self.gates = ""
+        self.weights: tuple[int, ...] = ()  # of a job, at each of the keys
+        self.admitted = 0  # jobs
+        self.waiting: array[Place] | tuple[Place, ...] = ()  # the window; none is an empty tuple
+        self.after: Place | None = None  # the window ends there, and jobs may wait behind it; None: it has all
+        self.window = 0  # how many to read next time
+        self.stands: Key | None = None
+
+    def begin(self, queue: str, gates: str, weights: tuple[int, ...], window: int) -> None:
+        """Become the line of this queue and these gates."""
+        self.queue, self.gates, self.weights, self.window = queue, gates, weights, window
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys of its jobs."""
+        raise NotImplementedError
+
+    def full(self) -> tuple[Key | None, int]:
+        """Return a key that has no room for the first job, or where an older one stands; and the job's weight there."""
+        for key, weight in zip(self.keys, self.weights, strict=True):
+            if not key.has_room(weight) or key.passed_by(self):
+                return key, weight
+        return None, 0
+
+    def waits(self) -> bool:
+        """Tell whether it is known that jobs wait, in the window or behind it."""
+        return bool(self.waiting) or self.after is not None
+
+    def is_empty(self) -> bool:
+        """Tell whether the window is to be read: it has no job, and there may be some behind it."""
+        return not self.waiting and self.after is not None
+
+    def insert(self, place: Place) -> int | None:
+        """Take a place into the window; return at which position, or None if it is there."""
+        if isinstance(self.waiting, tuple):
+            self.waiting = array("q", (place,))
+            return 0
+        at = bisect_left(self.waiting, place)
+        if at < len(self.waiting) and self.waiting[at] == place:
+            return None
+        self.waiting.insert(at, place)
+        return at
+
+    def extend(self, places: Sequence[Place]) -> None:
+        """Take the places behind the window into it."""
+        if places:
+            self.waiting = array("q", [*self.waiting, *places])
+
+    def cut(self, after: Place) -> None:
+        """Forget the window behind a place."""
+        self.after = after if self.after is None else min(self.after, after)
+        if self.waiting:
+            self.waiting = self.waiting[: bisect_right(self.waiting, after)] or ()
+        if not self.waiting:
+            self.stands = None
+
+    def shift(self) -> None:
+        """Take the first job out of the window."""
+        if isinstance(self.waiting, tuple) or len(self.waiting) == 1:
+            self.waiting = ()
+        else:
+            del self.waiting[0]
+
+    def __lt__(self, other: object) -> bool:
+        """Let a heap have two entries of one place: one of them is old."""
+        return False
+
+
+class OtherLine(Line):
+    """A line that is no key: it has several keys, or its key is another line."""
+
+    __slots__ = ("keys",)
+    keys: tuple[Key, ...]
+
+    def __init__(self, keys: tuple[Key, ...]) -> None:
+        super().__init__()
+        self.keys = keys
+
+
+class Key(Line):
+    """One key of one gate: a room of its own, and the lines that stand there because it is full. It is a line of its own, too."""
 
     __slots__ = ("gate", "key", "listed", "of", "standing", "taken")
     asks = False
     """Whether it matters here when a job starts."""
 
     def __init__(self, gate: Gate[Any], key: str) -> None:
+        super().__init__()
         self.gate = gate
         self.key = key
         self.taken = 0  # the weight of the jobs that are admitted here
         self.of = 0  # lines that have this key
         self.standing: Line | list[tuple[Place, Line]] | None = None  # the only line, or a heap; some of it may be old
         self.listed = False  # among those to be looked at
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys of its jobs as a line."""
+        return (self,)
+
+    def may_be(self, queue: str, gates: str) -> bool:
+        """Tell whether it may be this line, which has no other key: not if it has been another one, which may be known yet."""
+        return not self.gates or (self.gates == gates and self.queue == queue)
 
     def room(self) -> Room:
         """Return the room that jobs of this key take."""
@@ -224,32 +324,3 @@ class Room(Protocol):
 
     def first(self) -> Line | None:
         """Return the line that is next."""
-
-
-class Line:
-    """The waiting jobs of one queue with the same gates and keys, as far as they are known here."""
-
-    __slots__ = ("admitted", "after", "gates", "keys", "more", "queue", "stands", "waiting", "weights", "window")
-
-    def __init__(self, queue: str, gates: str, keys: tuple[Key, ...], weights: tuple[int, ...], window: int) -> None:
-        self.queue = queue
-        self.gates = gates
-        self.keys = keys
-        self.weights = weights  # of a job, at each of the keys
-        self.admitted = 0  # jobs
-        self.waiting: array[Place] = array("q")  # the window
-        self.after = START
-        self.more = False  # there may be jobs behind the window
-        self.window = window  # how many to read next time
-        self.stands: Key | None = None
-
-    def full(self) -> tuple[Key | None, int]:
-        """Return a key that has no room for the first job, or where an older one stands; and the job's weight there."""
-        for key, weight in zip(self.keys, self.weights, strict=True):
-            if not key.has_room(weight) or key.passed_by(self):
-                return key, weight
-        return None, 0
-
-    def __lt__(self, other: Line) -> bool:
-        """Let a heap have two entries of one place: one of them is old."""
-        return False

@@ -36,6 +36,9 @@ STRETCH, LEAST_STRETCH = 0.005, 0.02
 next one; the other half is how far a start may lie from its claim without one too many in a window. So 99.5 % of a rate are
 used, and 98 % where `per` is a second. A guess at what nobody misses."""
 
+NEVER = -math.inf
+"""Until when a key without a debt is held up: one number for all keys."""
+
 RECORDED = 0.001
 """Seconds of debt beyond an empty bucket that are put on record, for a new leader to know them: it begins with empty buckets."""
 
@@ -115,7 +118,7 @@ class RateKey(Key):
         super().__init__(gate, key)
         starts = gate.starts
         self.full_at = starts.born + gate.depth  # empty when the term began; of a key that was forgotten this is past
-        self.not_before = starts.debts.pop((gate.name, key), -math.inf)
+        self.not_before = starts.debts.pop((gate.name, key), NEVER)
         self.full_at = max(self.full_at, self.not_before + gate.depth)
         self.due = math.inf  # when it is looked at next
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastq.lead.gate.keys import job_of, place_of, priority_of
+from fastq.lead.gate.keys import START, job_of, place_of, priority_of
 from fastq.postgres import db, sqlstate
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ class Windows:
         if not lines:
             return False
         asked = max(line.window for line in lines)
-        columns = zip(*((line.queue, line.gates, priority_of(line.after), job_of(line.after)) for line in lines), strict=True)
+        ends = [line.after or START for line in lines]
+        names = zip(*((line.queue, line.gates) for line in lines), strict=True)
+        columns = [*names, map(priority_of, ends), map(job_of, ends)]
         row = self._pace.run(site, "gate_window", *(list(column) for column in columns), asked, size=len(lines))
         if row is None:
             for line in lines:

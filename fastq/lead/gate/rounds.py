@@ -107,10 +107,6 @@ class Tenant(Key):
         self.in_rounds = False  # it has an entry among the gate's standing
         self.reads: Line | None = None  # its line with a window that has run out and is about to be read
 
-    def __lt__(self, other: Tenant) -> bool:
-        """Let a heap have two entries of one turn and one place: one of the places is old."""
-        return False
-
     def room(self) -> Room:
         """Return the room that jobs of this key take."""
         return self.gate
@@ -121,7 +117,7 @@ class Tenant(Key):
 
     def is_read(self) -> bool:
         """Tell whether its next jobs are about to be read."""
-        return self.reads is not None and self.reads.more and not self.reads.waiting
+        return self.reads is not None and self.reads.is_empty()
 
     def has_room(self, weight: int) -> bool:
         """Tell whether a job of this weight may go; one that is heavier than all the room may go alone."""

@@ -226,7 +226,8 @@ def nobody_looks_where_a_comparison_has_made_room(patch):
 def places_before_the_end_of_the_window_are_ignored(patch):
     def came(method, known, queue, gates, jobs, place):
         line = known.lines.get(queue, {}).get(gates)
-        if line is None or place > line.after:
+        end = 0 if line is None else line.after or max(line.waiting, default=0)
+        if place > end:
             method(known, queue, gates, jobs, place)
 
     around(patch, Keeper, "came", came)
@@ -334,7 +335,7 @@ def nothing_is_forgotten(patch):
 def lines_are_forgotten_while_their_jobs_run(patch):
     def freed(method, known, queue, gates, jobs):
         line = known.lines.get(queue, {}).get(gates)
-        if line is not None and line.admitted > jobs and not line.waiting and not line.more:
+        if line is not None and line.admitted > jobs and not line.waits():
             known._give_back(line, line.admitted)
             known._forget(line)
         else:
