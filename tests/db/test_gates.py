@@ -467,6 +467,25 @@ def test_after_a_statement_that_failed_the_memory_is_made_anew(client, site, con
     assert at_gates(connection) == ([], ids[2:])
 
 
+def test_what_a_crash_has_forgotten_is_done_again_though_another_chore_found_the_session_lost(client, site, connection, database):
+    """An admission does not wait for the disk. A server that crashes may forget it, and no job that started."""
+    first, second, third = (client.enqueue(Mail(42)) for _ in range(3))
+    keeper = Gatekeeper()
+    turn(keeper, site)
+    assert at_gates(connection) == ([third], [first, second])
+    claim(connection, MINE, limit=1)  # this commit waits for the disk, and all before it with it
+
+    connection.execute("update fastq.job set state = 'waiting', seq = null, waits_for = $1 where id = $2", GATES, second)
+    connection.execute("delete from fastq.gate_permit where job = $1", second)
+    assert turn(keeper, site)
+    assert at_gates(connection) == ([second, third], [first])  # it does not know, and no event will tell it
+    site.connection.close()
+    site.connection = session(database)  # as the track does when the statement of another chore has failed
+    turn(keeper, site)
+
+    assert at_gates(connection) == ([third], [first, second])
+
+
 def test_a_job_that_came_past_its_gates_is_put_before_them_without_a_charge(connection, site):
     """Solid Queue #221: beside code with a limit ran older code without it, and the dispatcher failed."""
     ids = add(connection, 3, kind="mail")

@@ -5,9 +5,10 @@ by a log (gate_log.py) that the statements append to which make jobs wait at gat
 and it lets jobs go by giving them a seq, many in one statement, fenced by its term like every chore. It is woken by the hint
 '@gate' and does not poll.
 
-Its memory is thrown away with the term, and whenever a statement failed: the next run begins with the tables. Each job that was
-let go has a row in gate_permit until it leaves, so two leaders in a row never let too many go. While nobody leads, jobs that go
-through gates wait, and all others run.
+Its memory is thrown away with the term, whenever a statement failed, and with the session: a server that has crashed may have
+forgotten what was done last (sql/gate_admit.sql). The next run begins with the tables. Each job that was let go has a row in
+gate_permit until it leaves, so two leaders in a row never let too many go. While nobody leads, jobs that go through gates wait,
+and all others run.
 
 Invariant: a job waits for nobody's memory: its row says at which gates. A comparison of the memory with the tables, now and then,
 finds a difference, repairs it, and reports it as the bug that it is. The chore deliberately decides nothing by itself.
@@ -75,6 +76,7 @@ class Gatekeeper:
 
     def __init__(self) -> None:
         self._keeper: Keeper | None = None  # None: to be made of the tables
+        self._session: object = None  # of which the memory is; another chore of the track may have found out that it was lost
         self._log = Log()
         self._lines = Lines()
         self._windows = Windows()
@@ -95,6 +97,8 @@ class Gatekeeper:
         """Read the events, let jobs go that may."""
         # A hint may be lost: then the numbers are read within IDLE.
         self._values_old |= site.config.poll_only or site.woken or time.monotonic() >= self._values_at + IDLE
+        if self._session is not site.connection:
+            self._keeper, self._session = None, site.connection
         try:
             return self._run(site)
         except BaseException:
