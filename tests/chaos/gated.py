@@ -1,9 +1,10 @@
-"""Gates under fire: `python -m tests.chaos.gated --jobs 100000 --kills 200 --leader-kills 20`.
+"""Gates under fire: `python -m tests.chaos.gated --jobs 100000 --kills 200 --leader-kills 20 --server-kills 5`.
 
-Two hosts work jobs of a thousand keys with limits of 1 to 20, and jobs in order, while worker processes and leading supervisors
-are killed. A ledger beside the database says when each attempt began and ended, and the account is made of that: never more at
-once at a key than its limit, no job of an order before the one in front of it has ended, every job done. An attempt without an
-end ended when its process was killed.
+Two hosts work jobs of a thousand keys with limits of 1 to 20, and jobs in order, while worker processes, leading supervisors and
+the server are killed. The server forgets the commits that did not wait for the disk, among them admissions of jobs. A ledger
+beside the database says when each attempt began and ended, and the account is made of that: never more at once at a key than
+its limit, no job of an order before the one in front of it has ended, every job done. An attempt without an end ended when its
+process was killed.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,19 +84,22 @@ def overtaken(runs: list[Attempt]) -> int:
 
 
 class Fire:
-    """Kills worker processes and leading supervisors, as planned, whenever it is asked."""
+    """Kills worker processes, leading supervisors and the server, as planned, whenever it is asked."""
 
-    def __init__(self, url: str, hosts: list[Host], dice: random.Random, kills: int, leader_kills: int) -> None:
-        self._url, self._hosts, self._dice = url, hosts, dice
-        self.plan = ["worker"] * kills + ["leader"] * leader_kills
-        dice.shuffle(self.plan)
-        self.done = {"worker": 0, "leader": 0}
+    def __init__(self, url: str, hosts: list[Host], options: argparse.Namespace, crash: Callable[[], None]) -> None:
+        self._url, self._hosts, self._crash = url, hosts, crash
+        self._dice = random.Random(options.seed)
+        self.plan = ["worker"] * options.kills + ["leader"] * options.leader_kills + ["server"] * options.server_kills
+        self._dice.shuffle(self.plan)
+        self.done = {"worker": 0, "leader": 0, "server": 0}
 
     def strike(self) -> None:
         """Kill the next one of the plan."""
         what = self.plan.pop()
         if what == "worker":
             self._dice.choice(self._hosts).kill_worker(self._dice)
+        elif what == "server":
+            self._crash()
         else:
             wait_for(self._leader, 30.0, "a host that leads").kill_supervisor()
         self.done[what] += 1
@@ -115,8 +119,8 @@ def enqueue(client: Client, dice: random.Random, jobs: int, longest: float, of: 
     of.update(zip(client.enqueue_many(batch), drawn, strict=True))
 
 
-def run(url: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Enqueue, kill, wait, and make the account."""
+def run(url: str, folder: Path, options: argparse.Namespace, crash: Callable[[], None]) -> dict[str, Any]:
+    """Enqueue, kill, wait, and make the account; `crash` ends the server without ceremony and starts it again."""
     dice, of, began = random.Random(options.seed), {}, time.monotonic()
     hosts = []
     for place in range(2):
@@ -125,7 +129,7 @@ def run(url: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         environment = {**os.environ, "FASTQ_DATABASE_URL": url, "CHAOS_LEDGER": str(ledgers), "FASTQ_LEASE_TTL": "3"}
         hosts.append(Host(options.procs // 2, options.threads, environment, ledgers, "tests.chaos.gated_app:registry"))
     try:
-        fire = Fire(url, hosts, dice, options.kills, options.leader_kills)
+        fire = Fire(url, hosts, options, crash)
         strikes = len(fire.plan)
         with Client(url) as client:
             while len(of) < options.jobs or fire.plan:
@@ -180,13 +184,14 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=20_000)
     parser.add_argument("--kills", type=int, default=20, help="worker processes to SIGKILL")
     parser.add_argument("--leader-kills", type=int, default=2, help="leading supervisors to SIGKILL")
+    parser.add_argument("--server-kills", type=int, default=1, help="crashes of Postgres")
     parser.add_argument("--procs", type=int, default=16, help="worker processes, on two hosts")
     parser.add_argument("--threads", type=int, default=4, help="of each worker process")
     parser.add_argument("--longest", type=float, default=0.1, help="seconds that a job naps; most nap for much less")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with alone() as (url, folder):
-        figures = run(url, folder, options)
+    with alone() as (url, folder, crash):
+        figures = run(url, folder, options, crash)
     print(json.dumps(figures))
     return 0 if figures["passed"] else 1
 

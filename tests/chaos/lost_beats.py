@@ -101,7 +101,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=200.0)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with alone() as (url, folder):
+    with alone() as (url, folder, _):
         figures = run(url, folder, options.seconds, options.seed)
     print(json.dumps(figures))
     return 0 if figures["passed"] else 1

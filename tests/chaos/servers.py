@@ -6,7 +6,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -37,20 +37,24 @@ def scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def alone() -> Iterator[tuple[str, Path]]:
-    """Give a migrated database on a server of its own, and a folder that stays as evidence; no setting of ours is left."""
+def alone() -> Iterator[tuple[str, Path, Callable[[], None]]]:
+    """Give a migrated database on a server of its own, a folder that stays as evidence, and a function that has the server crash.
+
+    No setting of ours is left.
+    """
     for name in [name for name in os.environ if name.startswith("FASTQ_")]:
         del os.environ[name]
     folder = Path(tempfile.mkdtemp(prefix="fastq-chaos-", dir="/tmp"))
     folder.chmod(0o755)  # the embedded server of root runs as another user
-    with embedded.start(folder / "postgres") as server:
+    (folder / "postgres").mkdir()
+    with Servers(folder / "postgres") as servers:
         name = f"fastq_chaos_{os.getpid()}"
-        url = create_database(server.url, name)
+        url = servers.create(name)
         try:
             migrate(url)
-            yield url, folder
+            yield url, folder, servers.crash
         finally:
-            drop_database(server.url, name)
+            drop_database(servers.primary.url, name)
 
 
 class Servers:

@@ -4,9 +4,11 @@ import argparse
 
 import pytest
 
+from fastq.schema.migrate import migrate
 from tests.chaos.checker import Fault
 from tests.chaos.gated import Attempt, attempts, most_at_once, overtaken, run
 from tests.chaos.ledger import END, START, Record
+from tests.chaos.servers import Servers, scratch
 
 
 def test_an_attempt_whose_process_was_killed_ended_then():
@@ -52,9 +54,11 @@ def test_it_counts_the_jobs_that_have_overtaken_another(runs, times):
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_no_key_has_too_many_and_no_order_is_broken_while_processes_and_leaders_die(database, tmp_path):
-    options = argparse.Namespace(jobs=3_000, kills=6, leader_kills=2, procs=4, threads=4, longest=0.1, seed=1)
+def test_no_key_has_too_many_and_no_order_is_broken_while_processes_leaders_and_the_server_die(tmp_path):
+    options = argparse.Namespace(jobs=3_000, kills=6, leader_kills=2, server_kills=2, procs=4, threads=4, longest=0.1, seed=1)
 
-    figures = run(database, tmp_path, options)
+    with scratch() as folder, Servers(folder) as servers:
+        migrate(url := servers.create("gated"))
+        figures = run(url, tmp_path, options, servers.crash)
 
     assert figures["passed"], figures

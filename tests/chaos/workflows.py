@@ -1,9 +1,9 @@
-"""Workflows under fire: `python -m tests.chaos.workflows --jobs 10000 --kills 100 --leader-kills 10`.
+"""Workflows under fire: `python -m tests.chaos.workflows --jobs 10000 --kills 100 --leader-kills 10 --server-kills 3`.
 
 Two hosts work workflows of so many jobs, random graphs in which some jobs fail, and a chord with one discarded member, while
-worker processes and leading supervisors are killed. A ledger beside the database says when each attempt began and ended, and the
-account is made of that and of an oracle: each job that has to run ran, none before those in front of it had ended, each step has
-the state that its graph gives it, each callback was enqueued once, and the leader's audit has repaired nothing.
+worker processes, leading supervisors and the server are killed. A ledger beside the database says when each attempt began and
+ended, and the account is made of that and of an oracle: each job that has to run ran, none before those in front of it had ended,
+each step has the state that its graph gives it, each callback was enqueued once, and the leader's audit has repaired nothing.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,8 @@ def enqueue(client: Client, plan: Plan, dice: random.Random, longest: float) -> 
     plan.id, plan.jobs = started.id, started.ids
 
 
-def run(url: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Enqueue, kill, wait, and make the account."""
+def run(url: str, folder: Path, options: argparse.Namespace, crash: Callable[[], None]) -> dict[str, Any]:
+    """Enqueue, kill, wait, and make the account; `crash` ends the server without ceremony and starts it again."""
     dice, began = random.Random(options.seed), time.monotonic()
     plans = [graph(dice, options.jobs, f"graph-{number}") for number in range(options.graphs)] + [chord(options.jobs)]
     hosts = []
@@ -92,7 +93,7 @@ def run(url: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         environment |= {"FASTQ_LEASE_TTL": "3", "FASTQ_MAX_CRASHES": "100"}
         hosts.append(Host(options.procs // 2, options.threads, environment, ledgers, "tests.chaos.workflows_app:registry"))
     try:
-        fire = Fire(url, hosts, dice, options.kills, options.leader_kills)
+        fire = Fire(url, hosts, options, crash)
         strikes, total = len(fire.plan), options.jobs * len(plans)
         with Client(url) as client:
             for plan in plans:
@@ -160,13 +161,14 @@ def main() -> int:
     parser.add_argument("--graphs", type=int, default=1, help="random graphs, beside the chord")
     parser.add_argument("--kills", type=int, default=20, help="worker processes to SIGKILL")
     parser.add_argument("--leader-kills", type=int, default=2, help="leading supervisors to SIGKILL")
+    parser.add_argument("--server-kills", type=int, default=1, help="crashes of Postgres")
     parser.add_argument("--procs", type=int, default=4, help="worker processes, on two hosts")
     parser.add_argument("--threads", type=int, default=8, help="of each worker process")
     parser.add_argument("--longest", type=float, default=0.1, help="seconds that a job naps; most nap for much less")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    with alone() as (url, folder):
-        figures = run(url, folder, options)
+    with alone() as (url, folder, crash):
+        figures = run(url, folder, options, crash)
     print(json.dumps(figures))
     return 0 if figures["passed"] else 1
 
