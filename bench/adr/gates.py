@@ -3,7 +3,11 @@
 For each number of keys it fills a queue with jobs that wait at one gate, at most LIMIT of each key at once, and has `fastq run
 --procs 2` work them, which do nothing; in turns with as many plain jobs, and jobs with a limit that never binds. Then, with one
 key and a limit of 1, it tells how long it takes from the end of a job to the start of the next. With `--pin` a transaction with a
-snapshot stays open for so many seconds while jobs with a limit keep coming: it tells the jobs a second in each tenth of the time.
+snapshot stays open for so many seconds while jobs with a limit keep coming: it tells the jobs a second in each tenth of the time,
+and how large the tables and indexes of the gates have become, dead rows and all.
+
+With `--profile` it tells instead where the CPU time of a job goes that has a limit which never binds: by session of the server,
+in which each role has its own statements. This needs a server on this machine.
 
 Jobs leave no row. Server and workers share the machine. It works in a database of its own, on the server of FASTQ_DATABASE_URL,
 or on an embedded one.
@@ -18,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -36,6 +41,9 @@ DATABASE = "fastq_adr_gates"
 LIMIT = 20
 BATCH = 5_000
 PATIENCE = 180.0
+SESSIONS = "select pid, application_name from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+SIZES = """select relname, n_dead_tup, pg_size_pretty(pg_relation_size(relid)), pg_size_pretty(pg_indexes_size(relid))
+    from pg_stat_user_tables where relname in ('job', 'gate_permit', 'gate_event') order by relname"""
 SLOT = struct.Struct("=d")
 
 registry = Registry()
@@ -152,14 +160,39 @@ def fill(client: Client, kind: type[Args], jobs: int, keys: int) -> None:
     client.enqueue_copy(kind(number % keys) for number in range(jobs))  # type: ignore[call-arg]
 
 
-def throughput(url: str, times: Path, kind: type[Args], jobs: int, keys: int) -> float:
-    """Return the jobs a second of a backlog."""
+def throughput(url: str, times: Path, kind: type[Args], jobs: int, keys: int, spent: Counter[str] | None = None) -> float:
+    """Return the jobs a second of a backlog; note the seconds of CPU time that each role's sessions have spent."""
     with psycopg.connect(url, autocommit=True) as connection, Client(url) as client:
         connection.execute("truncate fastq.job, fastq.gate_permit, fastq.gate_event")
         fill(client, kind, jobs, keys)
         connection.execute("vacuum analyze fastq.job")
         with running(url, times):
-            return drained(connection, jobs)
+            rate = drained(connection, jobs)
+            if spent is not None:
+                spent.update(cpu(connection.execute(SESSIONS).fetchall()))
+            return rate
+
+
+def cpu(sessions: list[tuple[int, str]]) -> Counter[str]:
+    """Return the seconds of CPU time of some sessions, by the names given with them."""
+    spent: Counter[str] = Counter()
+    for pid, name in sessions:
+        with suppress(FileNotFoundError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            spent[name] += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return spent
+
+
+def profile(url: str, times: Path, options: argparse.Namespace) -> None:
+    """Tell the CPU time of a job by session, of plain jobs and of those with a limit that never binds."""
+    found = {}
+    for name, kind in (("plain", Plain), ("never binds", Free)):
+        found[name] = Counter()
+        for _ in range(options.rounds):
+            throughput(url, times, kind, options.jobs, 1, found[name])
+    per_job = 1e6 / (options.jobs * options.rounds)
+    for name in sorted({name for spent in found.values() for name in spent}):
+        print(f"{name:32}" + "".join(f"{label} {spent[name] * per_job:6.2f} us   " for label, spent in found.items()), flush=True)
 
 
 def hand_over(url: str, times: Path, jobs: int) -> list[float]:
@@ -190,6 +223,8 @@ def pinned(url: str, times: Path, seconds: float, keys: int) -> list[float]:
                 rates.append((let_go(connection)[0] - before) / (time.monotonic() - at))
             over.set()
             feeder.join()
+        for name, rows, size, indexes in connection.execute(SIZES):
+            print(f"{name:24} {rows:10,} dead rows   {size:>9}   indexes {indexes:>9}", flush=True)
     return rates
 
 
@@ -219,6 +254,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pin", type=float, default=0.0)
+    parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
@@ -230,7 +266,7 @@ def main() -> None:
                 connection.execute(f"create database {DATABASE}")
             url = make_conninfo(base, dbname=DATABASE)
             migrate(url)
-            measure(url, Path(folder) / "times", options)
+            (profile if options.profile else measure)(url, Path(folder) / "times", options)
 
 
 def measure(url: str, times: Path, options: argparse.Namespace) -> None:
