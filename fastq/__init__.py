@@ -4,7 +4,7 @@
     registry.register(SortWorker)                       where it is done, by `fastq run app:registry`
 
 Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.testing` and
-`fastq.events.subscribe`; all else may change. `kind` and `Kind` are the two further ways to declare args.
+ `fastq.events.subscribe`; all else may change. `kind` and `Kind` are the two further ways to declare args.
 
 The folders beside this file are rooms; each begins with a sentence about itself. The modules beside them serve all rooms, in any
 process: app.py imports the application, config.py has the settings, environment.py hands them on, events.py and log.py report,
@@ -26,7 +26,7 @@ from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.errors import FastqError
 from fastq.jobs.deps import Dep
 from fastq.jobs.job import Job, JobCancelled, JobLost, JobTimeout, State
-from fastq.jobs.outcome import Cancel, RateLimited, Snooze
+from fastq.jobs.outcome import Cancel, Discard, RateLimited, Retry, Snooze
 from fastq.jobs.periodic import Backfill
 from fastq.jobs.registry import Registry
 from fastq.jobs.schedule import Cron, Every
@@ -51,6 +51,7 @@ __all__ = [
     "Config",
     "Cron",
     "Dep",
+    "Discard",
     "Enqueue",
     "Enqueued",
     "Every",
@@ -69,6 +70,7 @@ __all__ = [
     "Rate",
     "RateLimited",
     "Registry",
+    "Retry",
     "Singleton",
     "SingletonStopped",
     "Snooze",

@@ -8,6 +8,8 @@ changes, and belongs to its job; the functions keep nothing.
     Output    completed, with a value to keep
     Snooze    run it again later, no attempt spent        (returned or raised by `work`)
     Cancel    end it, with a reason                       (returned or raised by `work`)
+    Discard   the same, as a job that has failed          (returned or raised by `work`)
+    Retry     no outcome itself: the attempt fails, and says when the next one comes     (returned or raised by `work`)
     RateLimited  have it wait at its rates again, and hold its keys up   (returned or raised by `work`)
     Failed    the attempt failed; `delay` until the next one, None: discard it now
     Release   hand it back as if it had never been claimed, after `delay` seconds, or to wait for a worker of its kind
@@ -27,7 +29,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -35,7 +37,7 @@ from fastq.args.faults import as_known, endless_number
 from fastq.args.options import MAX_DELAY as MAX_SNOOZE
 from fastq.jobs.job import State
 from fastq.jobs.retry import MAX_DELAY, default_delay
-from fastq.texts import clean, error_json, name_of, text_of, told, without_nul
+from fastq.texts import clean, error_json, name_of, text_of, told, trace_of, without_nul
 
 if TYPE_CHECKING:
     from fastq.jobs.job import Job
@@ -177,6 +179,10 @@ class Verdict(BaseException):
         """Return another one that says the same: one that was raised keeps its traceback, and that keeps the job."""
         raise NotImplementedError
 
+    def because(self, error: BaseException) -> Verdict:  # noqa: ARG002 - for those that keep errors
+        """Return the same decision as one about a failed attempt: where it keeps an error, it keeps this one."""
+        return self
+
     @property
     def fate(self) -> Fate:
         """Say where the job's row goes."""
@@ -237,25 +243,72 @@ def _wait(told: str, seconds: object) -> float:
     return float(wait)
 
 
-class Cancel(Verdict):
-    """Return or raise this from `work` to end the job for good, with the reason on record."""
+class _End(Verdict):
+    """The end of a job, with a reason."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+        self.kept = ("", "")  # text and traceback of an error
 
     def __repr__(self) -> str:
         """Write it as one would make it."""
-        return f"Cancel(reason={self.reason!r})"
+        return f"{type(self).__name__}(reason={self.reason!r})"
 
-    def said(self) -> Cancel:
+    def said(self) -> Self:
         """Return another one with the reason as text: an exception as the reason would keep its traceback, too."""
-        return Cancel(self.reason if type(self.reason) is str else text_of(self.reason))
+        other = type(self)(self.reason if type(self.reason) is str else text_of(self.reason))
+        other.kept = self.kept
+        return other
+
+    def because(self, error: BaseException) -> Self:
+        """Return one that keeps the error as text."""
+        other = self.said()
+        other.kept = (told(error), trace_of(error))
+        return other
+
+    def _error(self, done: str) -> str:
+        return error_json(": ".join(filter(None, (done, self.reason, self.kept[0]))), self.kept[1])
+
+
+class Cancel(_End):
+    """Return or raise this from `work` to end the job for good, with the reason on record."""
 
     @property
     def fate(self) -> Fate:
         """End the job, with the reason as its last error."""
-        return Fate(State.CANCELLED, error=error_json(f"cancelled: {self.reason}") if self.reason else None)
+        return Fate(State.CANCELLED, error=self._error("cancelled") if self.reason or self.kept[0] else None)
+
+
+class Discard(_End):
+    """Return or raise this from `work` to end the job as failed, with the reason on record, however many attempts are left."""
+
+    @property
+    def fate(self) -> Fate:
+        """End the job as one whose last attempt has failed."""
+        return Fate(State.DISCARDED, error=self._error("discarded"))
+
+
+class Retry(Verdict):
+    """Return or raise this from `work` to fail the attempt, and have the next one in so many seconds, or after a timedelta.
+
+    The attempt counts: a job that has no other one left is discarded.
+    """
+
+    def __init__(self, after: float | timedelta) -> None:
+        self.after = _wait(f"Retry({after!r})", after)
+        self.error: BaseException | None = None  # the one to keep
+        super().__init__(self.after)
+
+    def __repr__(self) -> str:
+        """Write it as one would make it."""
+        return f"Retry(after={self.after})"
+
+    def because(self, error: BaseException) -> Retry:
+        """Return one that keeps the error."""
+        other = Retry(self.after)
+        other.error = error
+        return other
 
 
 def of_value(value: object) -> tuple[object, str | None]:
@@ -263,7 +316,7 @@ def of_value(value: object) -> tuple[object, str | None]:
     if value is None:
         return None, None
     if isinstance(value, Verdict):
-        return value.said(), None
+        return (None, "a failed attempt") if isinstance(value, Retry) else (value.said(), None)
     try:
         encoded = msgspec.json.encode(value, enc_hook=as_known)
         text = encoded.decode()  # msgspec.Raw passes bytes that are no UTF-8
@@ -278,13 +331,15 @@ def of_value(value: object) -> tuple[object, str | None]:
     return Output(without_nul(clean(text))), None
 
 
-def unrun(value: object) -> TypeError | None:
+def unrun(value: object) -> TypeError | Retry | None:
     """Return an error if `work` returned a coroutine that has yet to run or a class that has yet to be called, else None.
 
-    A decorator hid its `async`, say, or the call is missing behind `Snooze`.
+    A decorator hid its `async`, say, or the call is missing behind `Snooze`. A `Retry` is an error itself.
 
     It is asked only about values that JSON cannot hold, so that it costs nothing for those that it can.
     """
+    if isinstance(value, Retry):
+        return value
     if isinstance(value, type) and issubclass(value, Verdict):
         return TypeError(
             f"work returned the class {value.__name__} itself, expected one of it, such as Snooze(60) or Cancel('why')"
@@ -314,6 +369,11 @@ def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException
     return Failed(error_json(message, trace + problem), delay)
 
 
+def error_of(cause: BaseException) -> BaseException:
+    """Return the error that is kept of a failed attempt: of a `Retry`, the one that it was decided about."""
+    return (cause.error if isinstance(cause, Retry) else None) or cause
+
+
 def attempt_of(job: Job[Any], result: Failed) -> dict[str, object]:
     """Return the fields of an event for a failed attempt: its number, the number allowed, the seconds until the next one."""
     again_in = None if result.delay is None else round(result.delay, 1)
@@ -322,6 +382,8 @@ def attempt_of(job: Job[Any], result: Failed) -> dict[str, object]:
 
 def _delay_of(worker: Worker[Any], attempt: int, cause: BaseException) -> tuple[float, str]:
     """Return the seconds that the worker wants to wait, or the default and the fault in the worker's answer."""
+    if isinstance(cause, Retry):
+        return cause.after, ""
     try:
         delay = float(worker.retry_delay(attempt, cause))
     except BaseException as error:  # noqa: BLE001 - the user's policy must not cost the job, nor the thread

@@ -51,7 +51,8 @@ def _settled(job: Job[Any], value: object, error: BaseException | None, leaving:
 
 
 def _failed(job: Job[Any], error: BaseException) -> object:
-    told, trace = texts.told(error), texts.trace_of(error)
+    kept = outcome.error_of(error)
+    told, trace = texts.told(kept), texts.trace_of(kept)
     failed = outcome.failed(job, told, trace=trace, cause=error)
     fields = outcome.attempt_of(job, failed)
     emit("job.failed", level=logging.WARNING, id=job.id, kind=job.kind, **fields, error=told, traceback=trace)
