@@ -113,8 +113,8 @@ def enqueueing_many(session: db.Connection) -> None:
 
 
 def copying(session: db.Connection) -> None:
-    rows = Copy(({"n": number, "name": "somebody"} for number in range(measure.JOBS)), NOOP, {}, None)
-    drivers.copy(session.raw, SCHEMA, rows.columns, rows.blocks(BATCH))
+    rows = Copy(({"n": number, "name": "somebody"} for number in range(measure.JOBS)), NOOP, {}, None, BATCH)
+    drivers.copy(session.raw, SCHEMA, rows.columns, rows.blocks())
 
 
 def main(jobs: int, keep: str = "") -> None:

@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from fastq.args.gates import Fair, Limit, Ordered
+from fastq.args.hook import Enqueuing, Hook
 from fastq.args.kinds import Args, Kind, kind
 from fastq.args.queues import Queue
 from fastq.args.rate import Rate
@@ -54,9 +55,11 @@ __all__ = [
     "Discard",
     "Enqueue",
     "Enqueued",
+    "Enqueuing",
     "Every",
     "Fair",
     "FastqError",
+    "Hook",
     "Job",
     "JobCancelled",
     "JobDetail",

@@ -16,11 +16,14 @@ STATEMENTS = sorted((ROOT / "fastq" / "sql").rglob("*.sql"))
 MODULE_LINES, MODULE_CHARACTERS, FUNCTION_LINES = 400, 16_000, 40  # of a function without its docstring
 
 # One row for each level of the house, from the ground up: a room imports rooms of lower rows, never one of its own row. A room is
-# a folder below fastq/, or a module beside the folders; `work` alone is the modules of that folder that are in none of its rooms.
+# a folder below fastq/, or a module beside the folders; `work` alone is the modules of that folder that are in none of its rooms,
+# and `jobs/registry` a module that collects what rooms above `jobs` declare.
 ROOMS = (
     "errors events masked backoff size texts",
     "args",
     "jobs",
+    "hooks",
+    "jobs/registry",
     "settings workflows",
     "config",
     "environment log sql board app",
@@ -49,6 +52,7 @@ ROOM_MODULES = 12
 
 TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("jobs/job", "adapters/conn"): "a job says of which libraries the connections are that it may end on",
+    ("args/hook", "jobs/job"): "a hook is given jobs",
     ("jobs/registry", "leases/singleton"): "a registry's decorator says what the functions are given that it takes",
     ("workflows/steps", "enqueue/items"): "a step is a job as the clients take it, with or without options of its own",
     ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",

@@ -15,9 +15,9 @@ from fastq import errors, testing
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Cron", "Dep", "Discard", "Enqueue",
-    "Enqueued", "Every", "Fair", "FastqError", "Job", "JobCancelled", "JobDetail", "JobLost", "JobTimeout", "Kind", "Lease",
-    "Limit", "Ordered", "Queue", "Rate", "RateLimited", "Registry", "Retry", "Singleton", "SingletonStopped", "Snooze",
-    "State", "Step", "Unique", "Worker", "Workflow", "chain", "group", "kind",
+    "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Hook", "Job", "JobCancelled", "JobDetail", "JobLost",
+    "JobTimeout", "Kind", "Lease", "Limit", "Ordered", "Queue", "Rate", "RateLimited", "Registry", "Retry", "Singleton",
+    "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain", "group", "kind",
 }  # fmt: skip
 OURS = {
     node.name
@@ -91,4 +91,4 @@ def test_importing_it_loads_the_rooms_of_declarations_alone():
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
 
-    assert set(answer.stdout.split()) == {"args", "enqueue", "jobs", "settings", "workflows"}
+    assert set(answer.stdout.split()) == {"args", "enqueue", "hooks", "jobs", "settings", "workflows"}

@@ -26,6 +26,7 @@ from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_type
 import msgspec
 
 from fastq.args.gates import Gate, check_gates, entries
+from fastq.args.hook import Hook, check_hooks, has
 from fastq.args.options import (
     DEFAULT_QUEUE,
     Tags,
@@ -53,6 +54,7 @@ class KindOptions(TypedDict, total=False):
     tags: Tags
     gates: Sequence[Gate]
     unique: Unique
+    hooks: Sequence[Hook]
     forbid_unknown_keys: bool
 
 
@@ -70,6 +72,7 @@ class Kind(Generic[A]):
         tags: Tags = (),
         gates: Sequence[Gate] = (),
         unique: Unique | None = None,
+        hooks: Sequence[Hook] = (),
         forbid_unknown_keys: bool = False,
     ) -> None:
         self.name = check_kind_name(name)
@@ -80,6 +83,8 @@ class Kind(Generic[A]):
         self.tags = check_tags(tags)
         self.gates = check_gates(gates)
         self.unique = None if unique is None else check_unique(unique)
+        self.hooks = check_hooks(hooks)
+        self.asked = tuple(hook for hook in self.hooks if has(hook, "enqueue"))  # about each enqueue
         self.forbid_unknown_keys = forbid_unknown_keys
         _check_type(self)
 

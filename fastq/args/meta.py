@@ -90,6 +90,10 @@ WORKFLOW = Key("workflow", list[int])
 written by the statements that enqueue such jobs, and read by those that end a step."""
 
 
+CARRIED = Key("carried", dict[str, Any])
+"""The values that hooks have given a job when it was enqueued, by name."""
+
+
 def encoded(given: Mapping[str, Any]) -> str | None:
     """Write those of a job's options that are keys as the JSON of its meta; None if none of them is given."""
     told = {name: given[name] for name in OPTIONS.keys() & given.keys() if given[name] is not None}

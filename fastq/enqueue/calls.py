@@ -15,11 +15,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from fastq.args.hook import Hook
 from fastq.args.kinds import Kind, kind_of
 from fastq.args.queues import QUEUES
 from fastq.enqueue.items import Enqueue, encoded, several
 from fastq.errors import OptionError
-from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, gated, is_gated, keyed, spec_of, unique_of
+from fastq.hooks.asking import asked
+from fastq.jobs.spec import UNIT, JobSpec, Options, carrying, check_names, gated, is_gated, keyed, spec_of, unique_of
 from fastq.postgres import hints
 from fastq.texts import in_ascii
 
@@ -85,13 +87,16 @@ class Call(NamedTuple):
         return next((tag for tag in tags if not tag.isascii()), None)
 
 
-def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call:
+def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int, hooks: Sequence[Hook] = ()) -> Call:
     """Prepare one job; raise ArgsError, OptionError or UnknownKind if it is refused."""
     if isinstance(args, Enqueue):
         raise OptionError("expected args, got an Enqueue, which is for enqueue_many: write enqueue(args, priority=...)")
     of = kind_of(args, kind)
     check_names(options)
-    spec, text = spec_of(of, options), of.codec.encode(args, max_bytes)
+    carried = None
+    if of.asked or hooks:
+        options, carried = asked(hooks, of, args, options)
+    spec, text = carrying(spec_of(of, options), carried), of.codec.encode(args, max_bytes)
     if of.gates or spec.queue in QUEUES:
         spec = gated(spec, of.gates_of(args, spec.queue))
     if (unique := unique_of(of, options)) is not None:
@@ -101,10 +106,12 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int) -> 
     return Call("job_enqueue", (*spec[:4], text.decode(), *spec[4:COLUMNS]), wakes_of(spec))
 
 
-def many(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Call | None:
+def many(
+    items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int, hooks: Sequence[Hook] = ()
+) -> Call | None:
     """Prepare many jobs for one statement, None if there are none; one that is refused refuses them all."""
     check_names(options)
-    rows = list(encoded(several(items), kind, options, max_bytes))
+    rows = list(encoded(several(items), kind, options, max_bytes, hooks))
     if not rows:
         return None
     if any(spec.asked is not None for spec, _ in rows):

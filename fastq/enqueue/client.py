@@ -16,7 +16,7 @@ It deliberately starts no thread but a timer for the last of several wake-ups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from fastq.adapters import drivers
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.admin.why import ADMITTED, BEFORE, why_of
+from fastq.args.hook import Hook
 from fastq.args.kinds import Args, Kind
 from fastq.args.meta import quoted
 from fastq.args.rate import Rate
@@ -52,8 +53,10 @@ T = TypeVar("T")
 class Client(Workflows, Operators):
     """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
-    def __init__(self, url: str | None = None, *, schema: str | None = None, config: Config | None = None) -> None:
-        self._settings = Settings(url, schema, config)
+    def __init__(
+        self, url: str | None = None, *, schema: str | None = None, config: Config | None = None, hooks: Sequence[Hook] = ()
+    ) -> None:
+        self._settings = Settings(url, schema, config, hooks)
         # By process. A forked child finds nothing of its own here and makes it. It must neither use nor close the
         # sessions that it inherited (closing would end the parent's), and keeping them here also keeps them from being collected.
         self._sessions: dict[in_threads.Home, Sessions] = {}
@@ -88,7 +91,7 @@ class Client(Workflows, Operators):
         the number tells more (`Enqueued`).
         """
         here = self._here()
-        call = calls.one(args, kind, options, self._settings.max_bytes)
+        call = calls.one(args, kind, options, self._settings.max_bytes, self._settings.hooks)
         if call.rows:
             return (here.run_steps(Uniques(call.rows), conn, wake=wake))[0]
         rows = here.run(call, conn, wake=wake)
@@ -117,7 +120,7 @@ class Client(Workflows, Operators):
         job with options of its own. Where one of them is unique, each of the ids says whether that job is `new`, as that of
         `enqueue`.
         """
-        call = calls.many(items, kind, options, self._settings.max_bytes)
+        call = calls.many(items, kind, options, self._settings.max_bytes, self._settings.hooks)
         here = self._here()
         if call is not None and call.rows:
             told: list[Any] = here.run_steps(Uniques(call.rows), conn, wake=wake)
@@ -273,8 +276,8 @@ class Client(Workflows, Operators):
         if delay is not None:
             [(due,)] = drivers.run(conn, settings.text("copy_at"), (delay,))
             at = copies.time_of(due)
-        rows = copies.Copy(items, kind, options, at)
-        drivers.copy(conn, settings.schema, rows.columns, rows.blocks(settings.max_bytes))
+        rows = copies.Copy(items, kind, options, at, settings.max_bytes, settings.hooks)
+        drivers.copy(conn, settings.schema, rows.columns, rows.blocks())
         for lines in rows.lines():
             drivers.run(conn, settings.text("gate_came"), lines)
         return rows

@@ -8,18 +8,18 @@ Invariant: a job is checked before its row is made. A COPY sends jobs while more
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from fastq.args.kinds import Kind, kind_of
+from fastq.args.hook import Hook
+from fastq.args.kinds import Kind
 from fastq.args.meta import quoted
-from fastq.args.queues import QUEUES
 from fastq.enqueue.calls import RECORD
-from fastq.enqueue.items import Enqueue, encoded, several
-from fastq.errors import FastqError, OptionError
-from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, gates_in, is_gated, spec_of, when
+from fastq.enqueue.items import encoded, several
+from fastq.errors import OptionError
+from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, gates_in, is_gated, when
 from fastq.postgres import hints
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,13 +39,19 @@ class Copy:
     for a column applies to all rows or to none.
     """
 
-    def __init__(self, items: Iterable[Any], kind: Kind[Any] | None, options: Options, at: datetime | None) -> None:
-        rows = iter(several(items))
+    def __init__(
+        self,
+        items: Iterable[Any],
+        kind: Kind[Any] | None,
+        options: Options,
+        at: datetime | None,
+        max_bytes: int,
+        hooks: Sequence[Hook] = (),
+    ) -> None:
+        rows = encoded(several(items), kind, Options(**{**options, "delay": None, "at": None}), max_bytes, hooks)
         first = next(rows, None)
-        self._items = chain([first] if first is not None else [], rows)
-        self._gated = first is not None and at is None and _has_gates(first, kind, options)
-        self._kind = kind
-        self._options = Options(**{**options, "delay": None, "at": None})
+        self._rows = chain([first] if first is not None else [], rows)
+        self._gated = first is not None and at is None and is_gated(first[0])
         self._at = at
         self.count = 0
         self.wakes: set[str] = set()
@@ -66,13 +72,13 @@ class Copy:
             queues, gates, priorities = zip(*known[at : at + LINES], strict=True)
             yield RECORD.join(queues), quoted(RECORD.join(gates)), RECORD.join(map(str, priorities))
 
-    def blocks(self, max_bytes: int) -> Iterator[bytes]:
+    def blocks(self) -> Iterator[bytes]:
         """Yield the rows in COPY's text format, some BLOCK bytes at a time."""
         end = b"\n" if self._at is None else f"\t\\N\tscheduled\t{self._at.isoformat()}\n".encode()
         head, last = b"", None
         block: list[bytes] = []
         size = 0
-        for spec, text in encoded(self._items, self._kind, self._options, max_bytes):
+        for spec, text in self._rows:
             if spec is not last:  # jobs that follow one another mostly share their spec
                 head, last = self._head(spec), spec
                 if self._at is None:
@@ -113,15 +119,6 @@ class Copy:
         meta = b"\\N" if spec.meta is None else _escaped(spec.meta.encode())
         values = (spec.kind, spec.queue, str(spec.priority), str(spec.max_attempts))
         return b"\t".join(value.encode() for value in (*values, "")) + _escaped_tags(tags) + b"\t" + meta + b"\t"
-
-
-def _has_gates(item: Any, kind: Kind[Any] | None, options: Options) -> bool:
-    own = item.options if isinstance(item, Enqueue) else None
-    try:
-        of = kind_of(item.args, item.kind or kind) if isinstance(item, Enqueue) else kind_of(item, kind)
-        return bool(of.gates) or spec_of(of, options, own).queue in QUEUES
-    except FastqError:  # its row will be refused, with its position
-        return False
 
 
 def _array_element(tag: str) -> str:

@@ -28,6 +28,7 @@ from fastq.workflows.plan import Plan, plan_of
 from fastq.workflows.steps import Member, Step, Workflow
 
 if TYPE_CHECKING:
+    from fastq.enqueue.settings import Settings
     from fastq.enqueue.uniques import Steps
 
 WHAT = {"failed": False, "failed_and_downstream": True}
@@ -94,13 +95,13 @@ class _Change:
 class Adding(_Change):
     """A new workflow, or steps that are added to one."""
 
-    def __init__(self, flow: Any, max_bytes: int, workflow: int | None = None, after: After = ()) -> None:
+    def __init__(self, flow: Any, settings: Settings, workflow: int | None = None, after: After = ()) -> None:
         super().__init__()
         self._plan = plan_of(flow)
         self._workflow = workflow
         self._after = tuple(after)
-        self._rows = _rows(self._plan, max_bytes)
-        self._callbacks = _callbacks(self._plan, max_bytes)
+        self._rows = _rows(self._plan, settings)
+        self._callbacks = _callbacks(self._plan, settings)
         if workflow is not None and self._callbacks is not None:
             raise OptionError(f"workflow '{self._plan.name}': has callbacks, and is added to another one, which has its own")
         self._ids: tuple[int, ...] = ()
@@ -208,10 +209,10 @@ def _locked(workflow: int, *, closed: bool = False) -> Asked:
     return rows
 
 
-def _rows(plan: Plan, max_bytes: int) -> list[Row]:
+def _rows(plan: Plan, settings: Settings) -> list[Row]:
     """Check the jobs of the steps, and write their args."""
     try:
-        rows = list(encoded((step.item for step in plan.steps), None, {}, max_bytes))
+        rows = list(encoded((step.item for step in plan.steps), None, {}, settings.max_bytes, settings.hooks))
     except (ArgsError, UnknownKind, OptionError) as error:
         error.add_note(f"in workflow '{plan.name}'")
         raise
@@ -225,12 +226,13 @@ def _rows(plan: Plan, max_bytes: int) -> list[Row]:
     return rows
 
 
-def _callbacks(plan: Plan, max_bytes: int) -> str | None:
+def _callbacks(plan: Plan, settings: Settings) -> str | None:
     """Write the callbacks as JSON."""
     if not plan.callbacks:
         return None
     written: dict[str, Any] = {}
-    for event, (spec, text) in zip(plan.callbacks, encoded(plan.callbacks.values(), None, {}, max_bytes), strict=True):
+    jobs = encoded(plan.callbacks.values(), None, {}, settings.max_bytes, settings.hooks)
+    for event, (spec, text) in zip(plan.callbacks, jobs, strict=True):
         if spec.asked is not None:
             raise OptionError(f"workflow '{plan.name}': {event} is unique, and a callback is enqueued once by itself")
         written[event] = {

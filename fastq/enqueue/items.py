@@ -11,18 +11,24 @@ It deliberately keeps no job: calls.py collects all of them for one statement, c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from fastq.args.hook import Hook
 from fastq.args.kinds import Args, Kind, kind_of
 from fastq.args.queues import QUEUES
 from fastq.args.text import ArgsCodec
 from fastq.args.unique import Unique
 from fastq.errors import ArgsError, OptionError, UnknownKind
+from fastq.hooks.asking import asked
 from fastq.jobs.job import State
-from fastq.jobs.spec import JobSpec, Options, check_names, gated, keyed, spec_of, unique_of
+from fastq.jobs.spec import JobSpec, Options, carrying, check_names, gated, keyed, spec_of, unique_of
 
 A = TypeVar("A")
+
+
+Settled = tuple[JobSpec, ArgsCodec[Any], Unique | None]
+"""The options of a job or of several, and how the args of its kind are written."""
 
 
 class Enqueue:
@@ -85,20 +91,24 @@ def several(items: Any) -> Iterable[Any]:
     raise OptionError(f"expected an iterable of args, got one {type(items).__qualname__}; {hint}")
 
 
-def encoded(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int) -> Iterator[tuple[JobSpec, bytes]]:
-    """Yield the spec and the JSON of each job; jobs of one kind without options of their own share their spec."""
-    shared: dict[Kind[Any], tuple[JobSpec, ArgsCodec[Any], Unique | None]] = {}
+def encoded(
+    items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_bytes: int, hooks: Sequence[Hook] = ()
+) -> Iterator[tuple[JobSpec, bytes]]:
+    """Yield the spec and the JSON of each job; jobs of one kind without hooks and options of their own share their spec."""
+    shared: dict[Kind[Any], Settled] = {}
     for position, item in enumerate(items):
         try:
             if type(item) is Enqueue:
-                of = kind_of(item.args, item.kind or kind)
-                args, spec, codec = item.args, spec_of(of, options, item.options), of.codec
-                unique = unique_of(of, options, item.options)
+                args, of = item.args, kind_of(item.args, item.kind or kind)
+                spec, codec, unique = _settled(args, of, options, item.options, hooks)
             else:
                 args, of = item, kind_of(item, kind)
-                if of not in shared:
-                    shared[of] = (spec_of(of, options), of.codec, unique_of(of, options))
-                spec, codec, unique = shared[of]
+                settled = shared.get(of)
+                if settled is None:
+                    settled = _settled(args, of, options, None, hooks)
+                    if not hooks and not of.asked:
+                        shared[of] = settled
+                spec, codec, unique = settled
             text = codec.encode(args, max_bytes)
             if of.gates or spec.queue in QUEUES:
                 spec = gated(spec, of.gates_of(args, spec.queue))
@@ -107,10 +117,17 @@ def encoded(items: Iterable[Any], kind: Kind[Any] | None, options: Options, max_
         except ArgsError as error:
             error.position = position
             raise
-        except UnknownKind as error:
-            raise UnknownKind(f"at position {position}: {error}") from None
-        except OptionError as error:
-            if type(item) is Enqueue:  # else it is the call's, and no item's
-                raise OptionError(f"at position {position}: {error}") from None
+        except (UnknownKind, OptionError) as error:
+            if isinstance(error, UnknownKind) or type(item) is Enqueue:  # else it is the call's, and no item's
+                raise type(error)(f"at position {position}: {error}") from None
             raise
         yield spec, text
+
+
+def _settled(args: Any, of: Kind[Any], options: Options, own: Options | None, hooks: Sequence[Hook]) -> Settled:
+    """Settle the options of a job, its own first; hooks may change them."""
+    carried = None
+    if of.asked or hooks:
+        options, carried = asked(hooks, of, args, options, own)
+        own = None
+    return carrying(spec_of(of, options, own), carried), of.codec, unique_of(of, options, own)

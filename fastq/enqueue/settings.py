@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, SupportsIndex
 
+from fastq.args.hook import ENQUEUEING, check_hooks
 from fastq.config import Config, settled
 from fastq.enqueue.calls import RECORD
 from fastq.errors import ConfigError, OptionError
@@ -16,7 +17,9 @@ from fastq.postgres import refusals
 from fastq.sql.statements import qualified
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from fastq.args.hook import Hook
 
 MAX_ID = 2**63 - 1
 """The largest number that a column of type bigint can hold."""
@@ -25,7 +28,7 @@ MAX_ID = 2**63 - 1
 class Settings:
     """The configuration of a client, with its arguments over the environment's."""
 
-    def __init__(self, url: str | None, schema: str | None, config: Config | None) -> None:
+    def __init__(self, url: str | None, schema: str | None, config: Config | None, hooks: Sequence[Hook] = ()) -> None:
         config = settled(config, database_url=url, schema=schema)
         if not config.database_url:
             raise ConfigError("a client needs a database: set FASTQ_DATABASE_URL, or write Client('postgresql://...')")
@@ -36,6 +39,7 @@ class Settings:
         self.max_bytes = config.max_args_bytes
         self.prepare = not config.poll_only
         self.seconds = config.statement_timeout
+        self.hooks = check_hooks(hooks, called=ENQUEUEING)
         self.remedy = refusals.Remedy(config.schema)
 
     def text(self, name: str) -> str:

@@ -51,7 +51,7 @@ class Workflows:
         A job that runs after others waits until these have ended, and is cancelled if one of them is cancelled, discarded or
         deleted, unless it runs after that one's `ended`. A delay or a time of such a job counts from when it may go.
         """
-        return self._here().run_steps(Adding(flow, self._settings.max_bytes), conn, wake=wake)
+        return self._here().run_steps(Adding(flow, self._settings), conn, wake=wake)
 
     @contextmanager
     def batch(
@@ -90,7 +90,7 @@ class Workflows:
         if workflow_id is None:
             raise WorkflowError("workflow None: expected the id of a workflow; job.workflow is None in a job that is in none")
         flow = items if isinstance(items, Workflow) else group(*items)
-        adding = Adding(flow, self._settings.max_bytes, self._settings.number(workflow_id) or 0, after)
+        adding = Adding(flow, self._settings, self._settings.number(workflow_id) or 0, after)
         return self._here().run_steps(adding, conn, wake=wake)
 
     def cancel_workflow(self, workflow_id: int, *, conn: Conn | None = None) -> int:

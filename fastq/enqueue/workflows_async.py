@@ -50,7 +50,7 @@ class AsyncWorkflows:
         A job that runs after others waits until these have ended, and is cancelled if one of them is cancelled, discarded or
         deleted, unless it runs after that one's `ended`. A delay or a time of such a job counts from when it may go.
         """
-        return await self._here().run_steps(Adding(flow, self._settings.max_bytes), conn, wake=wake)
+        return await self._here().run_steps(Adding(flow, self._settings), conn, wake=wake)
 
     @asynccontextmanager
     async def batch(
@@ -89,7 +89,7 @@ class AsyncWorkflows:
         if workflow_id is None:
             raise WorkflowError("workflow None: expected the id of a workflow; job.workflow is None in a job that is in none")
         flow = items if isinstance(items, Workflow) else group(*items)
-        adding = Adding(flow, self._settings.max_bytes, self._settings.number(workflow_id) or 0, after)
+        adding = Adding(flow, self._settings, self._settings.number(workflow_id) or 0, after)
         return await self._here().run_steps(adding, conn, wake=wake)
 
     async def cancel_workflow(self, workflow_id: int, *, conn: AsyncConn | None = None) -> int:

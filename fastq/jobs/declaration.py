@@ -60,7 +60,7 @@ class SingletonDeclaration(Declaration):
 
     def __init__(self, name: str, function: Callable[..., object]) -> None:
         self.name, self._function = name, function
-        self.place = place(function) if _is_function(function) else repr(function)
+        self.place = place(function) if is_function(function) else repr(function)
 
     @property
     def thing(self) -> Callable[..., object]:
@@ -70,7 +70,7 @@ class SingletonDeclaration(Declaration):
     def check(self) -> None:
         """Refuse a function that could not be called with a handle, or that would not run its body then."""
         told, function = f"singleton '{self.name}'", self._function
-        if not _is_function(function):
+        if not is_function(function):
             raise RegistryError(f"{told}: expected a function, got {function!r}")
         signature = inspect.signature(function)
         try:
@@ -84,7 +84,8 @@ class SingletonDeclaration(Declaration):
             raise RegistryError(f"{told}: {self.place} has a yield in it, so calling it would run nothing")
 
 
-def _is_function(thing: object) -> bool:
+def is_function(thing: object) -> bool:
+    """Tell whether a thing is a function, or a method of an object."""
     return inspect.isfunction(thing) or inspect.ismethod(thing)
 
 

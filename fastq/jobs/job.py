@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import msgspec
 
-from fastq.args.meta import EMPTY, WORKFLOW
+from fastq.args.meta import CARRIED, EMPTY, WORKFLOW
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
 from fastq.errors import FastqError
 from fastq.jobs.deps import Dep, Deps, given
@@ -184,8 +184,9 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     """One attempt at a job; the argument of `Worker.work`.
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
-    periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `meta` (values that features of fastq keep with it),
-    and `cancelled`: true once it is to end. To call: `transaction`, which has it end with what you write. `Job.of(args)` makes
+    periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `carried` (values that hooks have given it when it was
+    enqueued), `meta` (values that features of fastq keep with it), and `cancelled`: true once it is to end. To call:
+    `transaction`, which has it end with what you write. `Job.of(args)` makes
     one for a test. The other fields are fastq's own.
     """
 
@@ -276,6 +277,12 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         """Give the values that features keep with the job (args/meta.py), to read; empty if there are none. It is fastq's own."""
         kept = self.batch.meta(self.row)
         return MappingProxyType(kept) if kept else EMPTY
+
+    @property
+    def carried(self) -> Mapping[str, Any]:
+        """Give the values by name that hooks have given the job when it was enqueued; empty if there are none."""
+        carried: dict[str, Any] | None = self.meta.get(CARRIED.name)
+        return MappingProxyType(carried) if carried else EMPTY
 
     @property
     def workflow(self) -> int | None:

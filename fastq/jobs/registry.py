@@ -7,6 +7,8 @@ mistake is found at import, not when a process first needs the thing. The other 
 
 A registry does not scan packages and imports nothing: a worker is known when its module was imported. It deliberately knows
 nothing of a sort beyond `Declaration`, but for the three that have a method and a mapping of their own here.
+
+The hooks around a worker are composed when it is registered (hooks/).
 """
 
 from __future__ import annotations
@@ -15,14 +17,18 @@ import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
-from fastq.errors import RegistryError
+from fastq.args.hook import WORKING, check_hooks
+from fastq.errors import FastqError, OptionError, RegistryError
+from fastq.hooks.around import composed
 from fastq.jobs.declaration import Declaration, SingletonDeclaration, singleton_name
 from fastq.jobs.periodic import PeriodicJob, PeriodicOptions
 from fastq.jobs.worker import Worker, WorkerDeclaration
+from fastq.jobs.worker_faults import place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from fastq.args.hook import Hook
     from fastq.args.kinds import Args, Kind
     from fastq.jobs.schedule import Schedule
     from fastq.leases.singleton import Singleton
@@ -36,11 +42,16 @@ S = TypeVar("S", bound="Callable[[Singleton], object]")
 class Registry:
     """The workers of an application by kind; made once, at module level, and named on the command line: `fastq run app:registry`.
 
-    `register(worker)` takes a worker, `periodic(name, schedule, args)` a job for each tick of a schedule, `singleton(name)` a
-    function that runs on one process at a time. `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
+    `register(worker)` takes a worker, `periodic(name, schedule, args)` a job for each tick of a
+    schedule, `singleton(name)` a function that runs on one process at a time.
+    `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, hooks: Sequence[Hook] = ()) -> None:
+        try:
+            self._hooks = check_hooks(hooks, called=WORKING)
+        except OptionError as error:
+            raise RegistryError(f"Registry: {error}") from error
         self._declared: dict[type[Declaration], dict[str, Declaration]] = {}
         self._things: dict[type[Declaration], dict[str, Any]] = {}
         self.workers: Mapping[str, Worker[Any]] = self._mapping(WorkerDeclaration)
@@ -53,7 +64,7 @@ class Registry:
     def register(self, worker: W) -> W: ...
     def register(self, worker: type[W] | W) -> type[W] | W:
         """Add a worker: as a decorator of its class, or called with an instance that you made."""
-        self.declare(WorkerDeclaration(worker))
+        self.declare(WorkerDeclaration(worker, self._composed))
         return worker
 
     @overload
@@ -102,6 +113,14 @@ class Registry:
     def sorts(self) -> list[type[Declaration]]:
         """Return the sorts of which there is a declaration: ours first, others in the order in which they came."""
         return [sort for sort, declared in self._declared.items() if declared]
+
+    def _composed(self, worker: Worker[Any]) -> Callable[[Any], Any]:
+        """Return a worker's `work` with all that stands around it: our hooks, its kind's, its own."""
+        try:
+            own = check_hooks(worker.hooks, called=WORKING)
+        except FastqError as error:
+            raise RegistryError(f"{place(type(worker))}: {error}") from error
+        return composed(worker, [*self._hooks, *worker.kind.hooks, *own])
 
     def _of(self, sort: type[Declaration]) -> dict[str, Declaration]:
         self._things.setdefault(sort, {})

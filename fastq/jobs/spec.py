@@ -80,7 +80,7 @@ def check_names(options: Options) -> None:
 
 def spec_of(kind: Kind[Any], options: Options, own: Options | None = None) -> JobSpec:
     """Settle and check a job's options, its own first; a job is given a delay or a time, in one place or the other."""
-    given = options if own is None else _merged(options, own)
+    given = options if own is None else merged(options, own)
     get = given.get
     queue = get("queue")
     priority = get("priority")
@@ -131,6 +131,14 @@ def keyed(spec: JobSpec, asked: Asked) -> JobSpec:
     return spec._replace(meta=f'{rest}"{UNIQUE.name}":{asked.entry()}}}', asked=asked)
 
 
+def carrying(spec: JobSpec, carried: str | None) -> JobSpec:
+    """Have values travel with a job, given as JSON."""
+    if carried is None:
+        return spec
+    rest = f"{spec.meta[:-1]}," if spec.meta else "{"
+    return spec._replace(meta=f'{rest}"{meta.CARRIED.name}":{meta.in_ascii(carried)}}}')
+
+
 def is_gated(spec: JobSpec) -> bool:
     """Tell whether the job goes through gates."""
     return spec.meta is not None and spec.meta.startswith(_GATED)
@@ -157,7 +165,7 @@ def when(delay: object, at: object) -> tuple[float | None, datetime | None]:
     return (float(seconds) if seconds else None), at
 
 
-def _merged(options: Options, own: Options) -> Options:
+def merged(options: Options, own: Options) -> Options:
     """Put a job's own options over the call's; its own delay or time replaces either."""
     told = {name: value for name, value in own.items() if value is not None}
     left = {name: value for name, value in options.items() if name not in ("delay", "at") or not told.keys() & {"delay", "at"}}

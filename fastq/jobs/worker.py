@@ -13,11 +13,12 @@ state of a job: it is one object for all of them.
 """
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, Never, TypeVar, get_args, get_origin
 
 from fastq.args.faults import fault_in_fields
 from fastq.args.gates import Gate
+from fastq.args.hook import Hook
 from fastq.args.kinds import Kind, kind_of_type, unfinished
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
 from fastq.args.unique import Unique
@@ -40,8 +41,8 @@ class Worker(Generic[A]):
     """Derive from `Worker[SortArgs]`, write `work`, register it. For a TypedDict: `Worker[MailDict], kind=MAIL`.
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
-    `timeout`, `archive`. May be written:
-    `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which jobs it works, and how.
+    `timeout`, `hooks`, `archive`. May be written: `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which
+    jobs it works, and how; `called` is `work` with the hooks around it.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"
@@ -50,11 +51,13 @@ class Worker(Generic[A]):
     timeout: float | None = DEFAULT_TIMEOUT  # s from the start of `work`; None: no limit
     gates: Sequence[Gate] = ()  # what its jobs may have to wait for; (): the kind's
     unique: Unique | None = None  # which of its jobs count as one, so that there is one at a time; None: the kind's
+    hooks: Sequence[Hook] = ()  # around `work`, inside of those of its kind and of its registry
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
 
     kind: Kind[A]  # set when registered
     is_async: bool = False  # set when registered: whether it is `async def work`
     mode: str = THREADS  # in which way its jobs are executed (work/execute/modes.py); set when registered
+    called: Callable[[Any], Any] | None = None  # set when registered
     _handle: ClassVar[Kind[Any] | None] = None
 
     def __init_subclass__(cls, *, kind: Kind[A] | None = None, **others: Never) -> None:
@@ -84,11 +87,13 @@ class WorkerDeclaration(Declaration):
     noun, works = "worker", True
     columns = ("kind", "worker", "queue", "timeout", "max_attempts", "work")
 
-    def __init__(self, worker: type[Worker[Any]] | Worker[Any]) -> None:
+    def __init__(
+        self, worker: type[Worker[Any]] | Worker[Any], composed: Callable[[Worker[Any]], Callable[[Any], Any]] | None = None
+    ) -> None:
         made = _make(worker) if isinstance(worker, type) else worker
         if not isinstance(made, Worker):
             raise RegistryError(f"expected a Worker, got {made!r}; derive it from Worker[YourArgs]")
-        self._worker = made
+        self._worker, self._composed = made, composed
         self._kind = _kind_of_worker(type(made))
         self.name, self.place = self._kind.name, place(type(made))
 
@@ -113,6 +118,7 @@ class WorkerDeclaration(Declaration):
         worker.is_async = inspect.iscoroutinefunction(worker.work)
         if worker.mode in (THREADS, LOOP):  # any other way is stated in the class, and has its own form of `work`
             worker.mode = LOOP if worker.is_async else THREADS
+        worker.called = self._composed(worker) if self._composed is not None else None
 
     def row(self) -> tuple[str, ...]:
         """Return the worker's row in the table of `fastq run`."""

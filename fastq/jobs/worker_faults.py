@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from fastq.args.kinds import Kind
     from fastq.jobs.worker import Worker
 
-ATTRIBUTES, METHODS = ("queue", "priority", "max_attempts", "gates", "unique", "timeout", "archive"), ("retry_delay",)
+ATTRIBUTES, METHODS = ("queue", "priority", "max_attempts", "gates", "unique", "timeout", "hooks", "archive"), ("retry_delay",)
 """Attributes and methods that a worker may have besides `work`: a similar name is probably one of them, misspelt."""
 
 FOREIGN = {
     **dict.fromkeys(("retries", "max_retries", "max_tries", "retry"), "max_attempts"),
     **dict.fromkeys(("time_limit", "soft_time_limit"), "timeout"),
+    **dict.fromkeys(("middleware", "middlewares", "hook"), "hooks"),
 }
 """Names that other job queues have for ours: a user who comes from there and writes one of them means ours."""
 

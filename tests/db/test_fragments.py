@@ -367,7 +367,7 @@ def test_a_column_that_is_new_to_the_tables_is_missed_in_each_statement(tables):
 
 @pytest.mark.parametrize("at", [None, datetime.now(UTC)], ids=["now", "later"])
 def test_a_copy_writes_what_an_enqueue_writes(at):
-    columns = Copy([], None, {}, at).columns
+    columns = Copy([], None, {}, at, 0).columns
 
     assert set(columns) >= GIVEN
     assert len(columns) == len(set(columns))

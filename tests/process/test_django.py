@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from fastq.work.shared import django_jobs
+from fastq.work.shared import called, django_jobs
 from tests.helpers import wait_for
 from tests.process.jobs import NapWorker
 
@@ -104,4 +104,4 @@ def test_an_application_without_django_runs_work_itself(monkeypatch):
     monkeypatch.delitem(django_jobs.sys.modules, "django.conf", raising=False)
     worker = NapWorker()
 
-    assert django_jobs.work_of(worker) == worker.work
+    assert called.call_of(worker) == worker.work

@@ -19,7 +19,7 @@ from fastq.config import Config
 from fastq.errors import ArgsError, ConfigError
 from fastq.jobs.job import KEPT, UNKEPT, Job
 from fastq.work.codec import twin
-from fastq.work.shared.django_jobs import work_of
+from fastq.work.shared.called import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,7 +115,7 @@ def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read | No
         if worker is None:
             unknown.extend(map(Job, ids, attempts, repeat(None), rows, repeat(batch)))
             continue
-        batch.worker, batch.work = worker, work_of(worker)
+        batch.worker, batch.work = worker, call_of(worker)
         if batch.ends is KEPT and not worker.archive:
             batch.ends = UNKEPT
         args, refused = (few if len(rows) < SMALL else many)(worker.kind.codec, blob, len(rows))

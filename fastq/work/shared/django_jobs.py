@@ -1,6 +1,6 @@
 """Treat each job as Django treats a request, if the application has a Django.
 
-`work_of` is asked by the producer's thread of a worker process, once per kind and claim; the function that it returns runs in
+`within` is asked by the producer's thread of a worker process, once per kind and claim; the function that it returns runs in
 executor threads and on the event loop. The connections are Django's; ours are the threads without a job (`_free`) alone. Django
 keeps a connection per thread and looks after it between requests only: there, and nowhere else, it closes one that broke or is
 older than CONN_MAX_AGE. Without that a connection which was cut once fails all jobs of its thread for ever.
@@ -10,9 +10,9 @@ request has a thread of its own, and so has each job here: else one slow query w
 would close the connection in the middle of another's. Threads are kept for the next jobs, with their connections; a job that
 makes no such call makes no thread.
 
-Invariant: without a configured Django `work_of` returns `work` itself, and the executors' way has not a line more. It
-deliberately sends no signal of Django's, since receivers expect a request with it, and leaves singletons alone: they have no
-end between two requests.
+Invariant: without a configured Django `within` returns the function that it was given, and the executors' way has not a line
+more. It deliberately sends no signal of Django's, since receivers expect a request with it, and leaves singletons alone: they
+have no end between two requests.
 """
 
 from __future__ import annotations
@@ -28,15 +28,13 @@ from fastq.work.shared import forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastq.jobs.worker import Worker
 
-
-def work_of(worker: Worker[Any]) -> Callable[[Any], Any]:
+def within(work: Callable[[Any], Any], *, is_async: bool) -> Callable[[Any], Any]:
     """Return the function to call with each job of a worker: its `work`, with Django's part around it if there is a Django."""
     conf = sys.modules.get("django.conf")
     if conf is None or not conf.settings.configured:
-        return worker.work
-    return functools.partial(_await_job if worker.is_async else _run_job, worker.work)
+        return work
+    return functools.partial(_await_job if is_async else _run_job, work)
 
 
 def _run_job(work: Callable[[Any], object], job: object) -> object:
