@@ -25,6 +25,7 @@ from fastq.args.unique import Unique
 from fastq.config import Config
 from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.errors import FastqError
+from fastq.hooks.handlers import Crash
 from fastq.jobs.deps import Dep
 from fastq.jobs.job import Job, JobCancelled, JobLost, JobTimeout, State
 from fastq.jobs.outcome import Cancel, Discard, RateLimited, Retry, Snooze
@@ -50,6 +51,7 @@ __all__ = [
     "Cancel",
     "Client",
     "Config",
+    "Crash",
     "Cron",
     "Dep",
     "Discard",

@@ -48,11 +48,16 @@ def trace_of(error: BaseException) -> str:
     return capped(trace)
 
 
-def error_json(message: str, trace: str = "") -> str:
-    """Return the JSON object that is kept of a failed attempt; the statement adds attempt and time."""
+def error_json(message: str, trace: str = "", *, died: str = "") -> str:
+    """Return the JSON object that is kept of a failed attempt; the statement adds attempt and time.
+
+    `died` says how the process ended under the attempt: "signal 9", "exit code 3".
+    """
     fields = {"error": capped(message)}
     if trace:
         fields["trace"] = capped(trace)
+    if died:
+        fields["died"] = capped(died)
     return msgspec.json.encode(fields).decode()
 
 

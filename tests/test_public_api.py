@@ -14,10 +14,10 @@ from fastq import errors, testing
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
-    "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Cron", "Dep", "Discard", "Enqueue",
-    "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Hook", "Job", "JobCancelled", "JobDetail", "JobLost",
-    "JobTimeout", "Kind", "Lease", "Limit", "Ordered", "Queue", "Rate", "RateLimited", "Registry", "Retry", "Singleton",
-    "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain", "group", "kind",
+    "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Crash", "Cron", "Dep", "Discard",
+    "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Hook", "Job", "JobCancelled", "JobDetail",
+    "JobLost", "JobTimeout", "Kind", "Lease", "Limit", "Ordered", "Queue", "Rate", "RateLimited", "Registry", "Retry",
+    "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain", "group", "kind",
 }  # fmt: skip
 OURS = {
     node.name

@@ -93,6 +93,10 @@ written by the statements that enqueue such jobs, and read by those that end a s
 CARRIED = Key("carried", dict[str, Any])
 """The values that hooks have given a job when it was enqueued, by name."""
 
+CRASHED = Key("crashed", dict[str, Any])
+"""How the process died that executed the job last. The statement that gives back the jobs of a dead process writes it; it counts
+for the next attempt, whose number it holds."""
+
 
 def encoded(given: Mapping[str, Any]) -> str | None:
     """Write those of a job's options that are keys as the JSON of its meta; None if none of them is given."""

@@ -171,9 +171,10 @@ class Recovery(Threaded):
                 raise DatabaseUnavailable(f"sessions of the dead process {dead.pid} have not ended yet: a claim may still commit")
         locked = {id_ for (id_,) in connection.run("job_locked", dead.claimed)} if dead.held_up or self._stopping else ()
         held = [id_ for id_ in dead.claimed if id_ not in locked]
-        of_executing = error_json(f"the process {dead.pid} that executed the job died ({dead.cause})")
+        of_executing = error_json(f"the process {dead.pid} that executed the job died ({dead.cause})", died=dead.cause)
         of_done = error_json(
-            f"the process {dead.pid} died ({dead.cause}) when the job had just ended, before its outcome was written"
+            f"the process {dead.pid} died ({dead.cause}) when the job had just ended, before its outcome was written",
+            died=dead.cause,
         )
         lost = (held, dead.claim, dead.after, dead.queue, dead.executing, self._config.max_crashes, dead.number)
         again, ended, _, fates = hints.sending(

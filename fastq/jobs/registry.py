@@ -8,7 +8,7 @@ mistake is found at import, not when a process first needs the thing. The other 
 A registry does not scan packages and imports nothing: a worker is known when its module was imported. It deliberately knows
 nothing of a sort beyond `Declaration`, but for the three that have a method and a mapping of their own here.
 
-The hooks around a worker are composed when it is registered (hooks/).
+The hooks around a worker are composed when it is registered, and anew for all workers when a handler comes later (hooks/).
 """
 
 from __future__ import annotations
@@ -20,16 +20,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 from fastq.args.hook import WORKING, check_hooks
 from fastq.errors import FastqError, OptionError, RegistryError
 from fastq.hooks.around import composed
+from fastq.hooks.handlers import CrashHandler, ErrorHandler
 from fastq.jobs.declaration import Declaration, SingletonDeclaration, singleton_name
 from fastq.jobs.periodic import PeriodicJob, PeriodicOptions
 from fastq.jobs.worker import Worker, WorkerDeclaration
 from fastq.jobs.worker_faults import place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from fastq.args.hook import Hook
     from fastq.args.kinds import Args, Kind
+    from fastq.hooks.handlers import Crash
+    from fastq.jobs.job import Job
+    from fastq.jobs.outcome import Verdict
     from fastq.jobs.schedule import Schedule
     from fastq.leases.singleton import Singleton
 
@@ -37,14 +41,16 @@ A = TypeVar("A")
 D = TypeVar("D", bound=Declaration)
 W = TypeVar("W", bound="Worker[Any]")
 S = TypeVar("S", bound="Callable[[Singleton], object]")
+E = TypeVar("E", bound="Callable[[Job[Any], BaseException], Verdict | Awaitable[Verdict | None] | None]")
+C = TypeVar("C", bound="Callable[[Job[Any], Crash], Verdict | Awaitable[Verdict | None] | None]")
 
 
 class Registry:
     """The workers of an application by kind; made once, at module level, and named on the command line: `fastq run app:registry`.
 
     `register(worker)` takes a worker, `periodic(name, schedule, args)` a job for each tick of a
-    schedule, `singleton(name)` a function that runs on one process at a time.
-    `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
+    schedule, `singleton(name)` a function that runs on one process at a time. `on_error` and `on_crash` take functions that are
+    asked when jobs fail and when processes die. `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
     """
 
     def __init__(self, *, hooks: Sequence[Hook] = ()) -> None:
@@ -52,6 +58,7 @@ class Registry:
             self._hooks = check_hooks(hooks, called=WORKING)
         except OptionError as error:
             raise RegistryError(f"Registry: {error}") from error
+        self._errors, self._crashes = ErrorHandler(), CrashHandler()
         self._declared: dict[type[Declaration], dict[str, Declaration]] = {}
         self._things: dict[type[Declaration], dict[str, Any]] = {}
         self.workers: Mapping[str, Worker[Any]] = self._mapping(WorkerDeclaration)
@@ -66,6 +73,26 @@ class Registry:
         """Add a worker: as a decorator of its class, or called with an instance that you made."""
         self.declare(WorkerDeclaration(worker, self._composed))
         return worker
+
+    def on_error(self, handler: E) -> E:
+        """Have a function asked when an attempt of any worker has failed by an exception: as a decorator of it.
+
+        It gets the job and the exception. It returns None (the job is retried or discarded as ever), or decides: `Snooze`,
+        `Cancel`, `Discard`, `Retry`, `RateLimited`. One `async def` may stand beside it, for workers that are `async def`.
+        """
+        self._errors.add(handler)
+        self._compose_anew()
+        return handler
+
+    def on_crash(self, handler: C) -> C:
+        """Have a function asked before `work` where the attempt before has ended with the death of its process.
+
+        It gets the job and a `Crash`, in the process that has the job now. It returns None (the job is worked), or decides as
+        `on_error` does.
+        """
+        self._crashes.add(handler)
+        self._compose_anew()
+        return handler
 
     @overload
     def periodic(self, name: str, schedule: Schedule, args: Args, **options: Unpack[PeriodicOptions]) -> None: ...
@@ -115,12 +142,19 @@ class Registry:
         return [sort for sort, declared in self._declared.items() if declared]
 
     def _composed(self, worker: Worker[Any]) -> Callable[[Any], Any]:
-        """Return a worker's `work` with all that stands around it: our hooks, its kind's, its own."""
+        """Return a worker's `work` with all that stands around it: the handlers, our hooks, its kind's, its own."""
         try:
             own = check_hooks(worker.hooks, called=WORKING)
         except FastqError as error:
             raise RegistryError(f"{place(type(worker))}: {error}") from error
-        return composed(worker, [*self._hooks, *worker.kind.hooks, *own])
+        handlers = [handler for handler in (self._errors, self._crashes) if handler]
+        for handler in handlers:
+            handler.check(worker)
+        return composed(worker, [*handlers, *self._hooks, *worker.kind.hooks, *own])
+
+    def _compose_anew(self) -> None:
+        for worker in self.workers.values():
+            worker.called = self._composed(worker)
 
     def _of(self, sort: type[Declaration]) -> dict[str, Declaration]:
         self._things.setdefault(sort, {})

@@ -9,6 +9,7 @@
 --       - All others had not started (or had ended unseen): their attempt does not count.
 --       - A job with a cancellation asked for ends as cancelled, before any other reason to end.
 --       Answers with how many are available again, how many ended, and which. Errors of a job are shortened as in job_retry.
+--       A suspect carries a note in its meta: the attempt in which the application's handler of crashes is asked, and the cause.
 --       The permit of a discarded job stays where a gate of it says so (args/gates.py: Ordered): it holds its keys.
 -- called by: host/recovery: when a child has died and its database sessions have ended. $7 process, $8 channel (null: no hint),
 --            $9 error (json text), $11 error of a job in $10.
@@ -46,6 +47,8 @@ with lost as (
         claim = null,
         attempt = attempt - (not ran or spared)::int::smallint,
         crashes = case when apart then least(crashes + 1, greatest($6::int - 1, 1)) else crashes + blamed::int end,
+        meta = case when not blamed and not apart then meta else coalesce(meta, '{}') || jsonb_build_object('crashed', jsonb_build_object(
+            'next', attempt + 1 - spared::int, 'at', clock_timestamp(), 'crashes', crashes + 1, 'cause', coalesce(error ->> 'died'::text, ''))) end,
         errors = case when not ran then errors else
             case when coalesce(jsonb_array_length(errors), 0) < 25 then coalesce(errors, '[]')
                  else jsonb_set(jsonb_path_query_array(errors, '$[0 to 9, last - 13 to last]'), '{10,left_out}',

@@ -13,7 +13,7 @@ BEHIND = '{"error": "behind its end"}'
 NO_CLAIM = (0, 0, "default")  # no unanswered claim: number, after seq, queue
 
 
-def recover(connection, ids, *, executing=(), had_ended=(), max_crashes=3, unanswered=NO_CLAIM):
+def recover(connection, ids, *, executing=(), had_ended=(), max_crashes=3, unanswered=NO_CLAIM, error=ERROR):
     """Recover; return how many jobs became available and how many ended."""
     unanswered_claim, after, queue = unanswered
     return connection.run_one(
@@ -26,7 +26,7 @@ def recover(connection, ids, *, executing=(), had_ended=(), max_crashes=3, unans
         max_crashes,
         DEAD,
         CHANNEL,
-        ERROR,
+        error,
         list(had_ended),
         BEHIND,
     )[:2]
@@ -66,6 +66,31 @@ def test_a_job_that_was_executing_in_too_many_crashes_is_discarded_and_its_neigh
     row = archived(connection, jobs[0])
     assert (row["state"], row["crashes"], row["attempt"], row["errors"][-1]["error"]) == ("discarded", 3, 2, "boom")
     assert [living(connection, job_id)["crashes"] for job_id in jobs[1:]] == [2, 2]
+
+
+def notes(connection, ids):
+    """Return what the handler of crashes is told of these jobs: the attempt in which it is asked, crashes, and the cause."""
+    metas = [living(connection, job_id)["meta"] for job_id in ids]
+    told = [meta and meta["crashed"] for meta in metas]
+    return [note and (note["next"], note["crashes"], note["cause"]) for note in told]
+
+
+def test_a_job_that_is_blamed_for_a_crash_carries_a_note_of_it_and_the_others_do_not(connection, jobs):
+    blamed, spared, _ = jobs
+    connection.execute("update fastq.job set max_attempts = 2 where id = $1", spared)
+
+    recover(connection, jobs, executing=[blamed], had_ended=[spared], error='{"error": "died", "died": "signal 9"}')
+
+    assert notes(connection, jobs) == [(3, 1, "signal 9"), (2, 1, ""), None]
+    assert living(connection, spared)["attempt"] == 1, "it has its last attempt once more, and that is the one that asks"
+
+
+def test_of_several_suspects_each_carries_a_note_and_a_neighbour_of_a_known_one_does_not(connection, jobs):
+    connection.execute("update fastq.job set crashes = 1 where id = any ($1)", jobs[:2])
+
+    recover(connection, jobs, executing=jobs)
+
+    assert notes(connection, jobs) == [(3, 2, ""), (3, 2, ""), None]
 
 
 def test_the_one_that_was_executing_in_an_earlier_crash_too_takes_the_blame(connection, jobs):

@@ -80,7 +80,7 @@ class LoopSlot(Slot):
     def _cancel(self, job: Job[Any], reason: type[JobInterrupt], text: str) -> None:
         if self.current is job and self.task is not None and self.aimed is None:
             self.aimed, self.reason = job, reason
-            self.task.cancel(text)
+            self.task.cancel(reason(text))  # a hook can tell by it why the job is to end; its text is the same
 
 
 class Loop(Mode):
