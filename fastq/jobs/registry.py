@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 from fastq.args.hook import WORKING, check_hooks
 from fastq.errors import FastqError, OptionError, RegistryError
 from fastq.hooks.around import composed
+from fastq.hooks.function import WorkerOptions, worker_of
 from fastq.hooks.handlers import CrashHandler, ErrorHandler
 from fastq.jobs.declaration import Declaration, SingletonDeclaration, singleton_name
 from fastq.jobs.periodic import PeriodicJob, PeriodicOptions
@@ -41,6 +42,7 @@ A = TypeVar("A")
 D = TypeVar("D", bound=Declaration)
 W = TypeVar("W", bound="Worker[Any]")
 S = TypeVar("S", bound="Callable[[Singleton], object]")
+F = TypeVar("F", bound="Callable[[Job[Any]], object]")
 E = TypeVar("E", bound="Callable[[Job[Any], BaseException], Verdict | Awaitable[Verdict | None] | None]")
 C = TypeVar("C", bound="Callable[[Job[Any], Crash], Verdict | Awaitable[Verdict | None] | None]")
 
@@ -48,7 +50,7 @@ C = TypeVar("C", bound="Callable[[Job[Any], Crash], Verdict | Awaitable[Verdict 
 class Registry:
     """The workers of an application by kind; made once, at module level, and named on the command line: `fastq run app:registry`.
 
-    `register(worker)` takes a worker, `periodic(name, schedule, args)` a job for each tick of a
+    `register(worker)` takes a worker, `worker` a function as one, `periodic(name, schedule, args)` a job for each tick of a
     schedule, `singleton(name)` a function that runs on one process at a time. `on_error` and `on_crash` take functions that are
     asked when jobs fail and when processes die. `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
     """
@@ -73,6 +75,22 @@ class Registry:
         """Add a worker: as a decorator of its class, or called with an instance that you made."""
         self.declare(WorkerDeclaration(worker, self._composed))
         return worker
+
+    @overload
+    def worker(self, function: F, /) -> F: ...
+    @overload
+    def worker(self, /, **options: Unpack[WorkerOptions]) -> Callable[[F], F]: ...
+    def worker(self, function: F | None = None, /, **options: Unpack[WorkerOptions]) -> F | Callable[[F], F]:
+        """Add a function as a worker, as a decorator of `def mail(job: Job[MailArgs])` or of an `async def`.
+
+        The options are those of a Worker class: `@registry.worker(queue="mail", timeout=10.0)`; the function stays as it is.
+        """
+
+        def declare(function: F) -> F:
+            self.register(worker_of(function, options))
+            return function
+
+        return declare if function is None else declare(function)
 
     def on_error(self, handler: E) -> E:
         """Have a function asked when an attempt of any worker has failed by an exception: as a decorator of it.
