@@ -3,8 +3,8 @@
     client.enqueue(SortArgs(["whale", "tiger"]))        where work comes up, with Client or AsyncClient
     registry.register(SortWorker)                       where it is done, by `fastq run app:registry`
 
-Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.testing` and
- `fastq.events.subscribe`; all else may change. `kind` and `Kind` are the two further ways to declare args.
+Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.logs`,
+`fastq.testing` and `fastq.events.subscribe`; all else may change. `kind` and `Kind` are the two further ways to declare args.
 
 The folders beside this file are rooms; each begins with a sentence about itself. The modules beside them serve all rooms, in any
 process: app.py imports the application, config.py has the settings, environment.py hands them on, events.py and log.py report,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fastq.admin.jobs import JobDetail
     from fastq.enqueue.client import Client
     from fastq.enqueue.client_async import AsyncClient
+    from fastq.hooks.current import current_job
     from fastq.leases.lease import Lease
     from fastq.leases.lease_async import AsyncLease
     from fastq.leases.singleton import Singleton, SingletonStopped
@@ -85,6 +86,7 @@ __all__ = [
     "Worker",
     "Workflow",
     "chain",
+    "current_job",
     "group",
     "kind",
 ]
@@ -92,6 +94,7 @@ __all__ = [
 _LATE = {
     "Client": "fastq.enqueue.client",
     "AsyncClient": "fastq.enqueue.client_async",
+    "current_job": "fastq.hooks.current",
     "JobDetail": "fastq.admin.jobs",
     "Lease": "fastq.leases.lease",
     "AsyncLease": "fastq.leases.lease_async",
@@ -101,7 +104,10 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import the names that need the database on demand: psycopg and its pool take three times as long as all the rest."""
+    """Import the names that need the database on demand: psycopg and its pool take three times as long as all the rest.
+
+    `current_job`, too: a job pays for being the current one only in programs that have asked for it.
+    """
     if name not in _LATE:
         raise AttributeError(f"module 'fastq' has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LONGEST = 32_768
 """Characters of one value in JSON: twice the kept length of an error's text, the longest value that is expected there."""
 
+OF_A_JOB = ("job_id", "job_kind", "job_queue", "job_attempt")
+"""The fields that logs.py puts on the records of jobs; a record in JSON shows them."""
+
 _SURROGATE = re.compile(r"\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)")
 """An escape of JSON: a pair of surrogates, a lone one (which many readers refuse, jq with all that follows), or any other."""
 
@@ -62,6 +65,7 @@ class JsonFormatter(logging.Formatter):
             head = {**head, **fields, **head}  # ours come first, and win
         else:
             head |= {"logger": record.name, "message": record.getMessage()}
+            head |= {field: value for field in OF_A_JOB if (value := record.__dict__.get(field)) is not None}
         if record.exc_info:
             head["traceback"] = self.formatException(record.exc_info)
         line = json.dumps(head, default=str)

@@ -27,6 +27,7 @@ ROOMS = (
     "settings workflows",
     "config",
     "environment log sql board app",
+    "logs",
     "postgres",
     "postgres/pool",
     "schema adapters service",

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 import fastq
-from fastq import errors, testing
+from fastq import errors, logs, testing
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Crash", "Cron", "Dep", "Discard",
     "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Hook", "Job", "JobCancelled", "JobDetail",
     "JobLost", "JobTimeout", "Kind", "Lease", "Limit", "Ordered", "Queue", "Rate", "RateLimited", "Registry", "Retry",
-    "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain", "group", "kind",
+    "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain", "current_job",
+    "group", "kind",
 }  # fmt: skip
 OURS = {
     node.name
@@ -56,7 +57,7 @@ def test_what_users_hold_most_says_what_it_has(public, of_ours):
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
 def test_what_the_pages_name_is_public(page):
-    public = {*PUBLIC, *vars(errors), *testing.__all__, "Event", "subscribe"}
+    public = {*PUBLIC, *vars(errors), *testing.__all__, *logs.__all__, "logs", "Event", "subscribe"}
     of_others = {"Connection", "Session"}  # SQLAlchemy's
     text = page.read_text()
     lines = re.findall(r"^from fastq[.\w]* import (.+)$", text, re.MULTILINE)

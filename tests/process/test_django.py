@@ -101,7 +101,8 @@ def test_the_trace_of_a_job_that_django_fails_begins_in_its_work(supervise, jobs
 
 
 def test_an_application_without_django_runs_work_itself(monkeypatch):
-    monkeypatch.delitem(django_jobs.sys.modules, "django.conf", raising=False)
+    for module in ("django.conf", called.CURRENT):
+        monkeypatch.delitem(django_jobs.sys.modules, module, raising=False)
     worker = NapWorker()
 
     assert called.call_of(worker) == worker.work
