@@ -35,6 +35,9 @@ SAID_AGAIN = 10.0
 TRACEBACK = "traceback"
 """The field that takes more than a line."""
 
+UNLOGGED = 5
+"""A level below `logging.DEBUG`: for events of each batch, which subscribers hear and no log of ours shows."""
+
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -74,6 +77,11 @@ def emit(name: str, /, *, level: int = logging.INFO, **fields: object) -> None:
             subscriber(event)
         except Exception:
             LOGGER.exception("a subscriber raised on %s", name)
+
+
+def heard() -> bool:
+    """Tell whether anybody has subscribed: it costs less to ask than to make the fields of an event that nobody hears."""
+    return bool(_subscribers)
 
 
 def tell_ended(fates: Iterable[tuple[str, int, str, int]] | None) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fastq import events
 from fastq.args.kinds import Args
 from fastq.config import Config
-from fastq.jobs.outcome import Fate, Output, RateLimited, Snooze, failed
+from fastq.jobs.outcome import Cancel, Fate, Output, RateLimited, Snooze, failed
 from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker
 from fastq.postgres import db
@@ -62,7 +62,7 @@ def complete(database):
         writer.write(jobs)
         unsubscribe()
         writer.session.drop()
-        return [event.name for event in told]
+        return [event.name for event in told if event.name != "jobs.completed"]
 
     return run
 
@@ -152,6 +152,19 @@ def test_an_unarchived_job_that_failed_for_good_is_kept_with_its_errors(connecti
     assert archived(connection, job.id)["errors"][0]["error"] == "boom"
 
 
+def test_subscribers_hear_how_many_jobs_of_each_kind_a_statement_has_completed(database, connection, events):
+    kept, forgotten, output, snoozed, cancelled = claimed(connection, "kept", "forgotten", "kept", "kept", "kept")
+    output.outcome, snoozed.outcome, cancelled.outcome = Output("1"), Snooze(60), Cancel("no")
+    writer = Writer(Config(), lambda: db.connect(database, role="completer"))
+
+    writer.write([kept, forgotten, output, snoozed, cancelled])
+    writer.session.drop()
+
+    told = [event.fields for event in events if event.name == "jobs.completed"]
+    assert sorted((fields["count"], *fields["kinds"]) for fields in told) == [(1, "forgotten"), (1, "kept"), (1, "kept")]
+    assert all(fields["took"] > 0 for fields in told)
+
+
 @pytest.mark.parametrize("errcode", ["P0001", "ZA001", "P0002", "P0004", "55000", "38000", "42501", "42P01"])
 def test_a_row_that_a_trigger_refuses_for_good_holds_up_no_other_and_stays_ours(database, connection, errcode):
     connection.execute(f"""create function refuse() returns trigger language plpgsql as $$ begin
@@ -237,7 +250,7 @@ def test_jobs_whose_rows_are_locked_hold_up_no_others_and_are_written_in_the_end
     writer.finish(time.monotonic() + 20)
     writer.thread.join(20)
     assert (sum(done), writer.completed, writer.writer.unwritten) == (13, 13, 0)
-    assert {event.name for event in events} == {"completer.waits"}
+    assert {event.name for event in events} - {"jobs.completed"} == {"completer.waits"}
 
 
 def test_a_row_that_stays_locked_is_left_at_the_end(database, connection, other, events):

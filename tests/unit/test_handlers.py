@@ -337,3 +337,15 @@ def test_a_handler_of_crashes_that_returns_something_else_fails_the_attempt(is_a
     registry = handling(registry_of(fail, is_async=is_async), lambda job, crash: 7, "sync", crash=True)
 
     assert "the handler of crashes returned a int, expected Snooze" in settled(registry, crashed_job(registry)).error
+
+
+# Events
+
+
+def test_a_snooze_is_told_of(is_async, events):
+    def work(job):
+        return Snooze(60)
+
+    settled(registry_of(work, is_async=is_async))
+
+    assert [(event.name, event.fields) for event in events] == [("job.snoozed", {"id": 1, "kind": "call", "seconds": 60.0})]

@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from fastq.backoff import Backoff, spread
 from fastq.errors import DatabaseUnavailable
-from fastq.events import Seldom, emit, tell_ended
+from fastq.events import UNLOGGED, Seldom, emit, heard, tell_ended
 from fastq.jobs.outcome import failed, fate_of
 from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
@@ -125,7 +125,7 @@ class Writer:
         """Run the statement of a part; report rows that were no longer ours, and jobs that have ended without success."""
         if not part.jobs:
             return
-        name, parameters = part.write.statement, _parameters(part)
+        name, parameters, began = part.write.statement, _parameters(part), time.monotonic()
         connection = self.session.connection or self.session.open()
         if part.write.hinted:
             rows, row = hints.sending(
@@ -142,6 +142,8 @@ class Writer:
             tell_ended(part.ended())
             if part.write.tell is not None:
                 part.write.tell(part.jobs, part.fates)
+        if heard():
+            _tell_completed(part, time.monotonic() - began)
 
     def _went_well(self) -> None:
         self._losses = 0
@@ -195,6 +197,13 @@ class Writer:
             return False
         job.outcome = replace(fate, error=None)  # the list of its errors may hold no more
         return True
+
+
+def _tell_completed(part: Part, took: float) -> None:
+    """Tell the subscribers how many jobs of each kind a statement has completed: the log says nothing of these."""
+    kinds = part.completed()
+    if kinds:
+        emit("jobs.completed", level=UNLOGGED, count=kinds.total(), kinds=dict(kinds), took=round(took, 6))
 
 
 def _parameters(part: Part) -> list[bytes]:

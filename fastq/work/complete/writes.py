@@ -10,6 +10,7 @@ into parts that are small enough. It deliberately makes and runs no statement: w
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -122,6 +123,12 @@ class Part(NamedTuple):
         for job, fate in zip(self.jobs, self.fates, strict=False):  # plain successes have no fates
             if fate.state is not None and fate.state is not SUCCESS:
                 yield fate.state, job.id, job.kind, job.attempt
+
+    def completed(self) -> Counter[str]:
+        """Count the jobs that complete by kind; some of them may be no longer ours, if that was reported."""
+        if not self.write.columns:
+            return Counter(job.kind for job in self.jobs)
+        return Counter(job.kind for job, fate in zip(self.jobs, self.fates, strict=True) if fate.state is SUCCESS)
 
 
 @cache

@@ -46,6 +46,8 @@ def _settled(job: Job[Any], value: object, error: BaseException | None, leaving:
         if error is None:
             if problem:
                 emit("output.dropped", level=logging.WARNING, id=job.id, kind=job.kind, reason=problem)
+            elif isinstance(result, outcome.Snooze):
+                emit("job.snoozed", level=logging.DEBUG, id=job.id, kind=job.kind, seconds=result.seconds)
             return result
     return _failed(job, error)
 
