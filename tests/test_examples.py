@@ -198,6 +198,14 @@ def check_pausing(database: str, printed: str) -> None:
     assert "notes are written meanwhile\n" in printed
 
 
+def check_hooks(database: str, printed: str) -> None:
+    assert states(database) == [("invoice", "completed", 2, 1), ("invoice", "discarded", 1, 1)]
+    assert "acme      invoice 1 of job" in printed
+    assert printed.count("took") == 3
+    errors = execute(database, "select errors -> -1 ->> 'error' from fastq.job_archive where state = 'discarded'")
+    assert errors == [("discarded: nobody to send it to: LookupError: no such customer",)]
+
+
 CHECKS: dict[str, Callable[[str, str], None]] = {
     "quickstart": check_quickstart,
     "transaction": check_transaction,
@@ -215,6 +223,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "workflow": check_workflow,
     "batch": check_batch,
     "pausing": check_pausing,
+    "hooks": check_hooks,
 }
 
 

@@ -4,6 +4,7 @@ A line that must be refused has a mark at its end, "wrong", with a checker's nam
 It is never executed.
 """
 
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict, assert_type
@@ -17,7 +18,7 @@ import pydantic
 import sqlalchemy.ext.asyncio
 import sqlalchemy.orm
 
-from fastq import JobDetail, State
+from fastq import Crash, Enqueuing, Hook, JobDetail, State, current_job
 from fastq.admin import GateRow, HeldRow, KeyRow, PauseRow
 from fastq.args.kinds import Args, Kind, kind
 from fastq.args.unique import Unique
@@ -26,7 +27,7 @@ from fastq.enqueue.client_async import AsyncClient
 from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.jobs.deps import Dep
 from fastq.jobs.job import Job
-from fastq.jobs.outcome import Cancel, Snooze
+from fastq.jobs.outcome import Cancel, Discard, Retry, Snooze
 from fastq.jobs.periodic import Backfill
 from fastq.jobs.registry import Registry
 from fastq.jobs.schedule import Cron, Every
@@ -200,6 +201,97 @@ class BadTimeout(Worker[SortArgs]):
 
     def work(self, job: Job[SortArgs]) -> None: ...
 
+
+# Hooks and functions
+
+
+class Tenant(Hook):
+    def work(self, job: Job[Any], proceed: Callable[[], object]) -> object:
+        assert_type(job.carried["tenant"], Any)
+        return proceed()
+
+    async def work_async(self, job: Job[Any], proceed: Callable[[], Awaitable[object]]) -> object:
+        return await proceed()
+
+    def enqueue(self, enqueuing: Enqueuing) -> None:
+        enqueuing.carry(tenant="acme")
+        enqueuing.options["queue"] = "slow"
+
+
+class Opening(Hook):
+    def around(self, job: Job[Any]) -> Iterator[None]:
+        yield
+
+
+class WorksWithoutProceeding(Hook):
+    def work(self, job: Job[Any]) -> object: ...  # wrong
+
+
+Registry(hooks=[Tenant(), Opening()])
+Registry(hooks=[Tenant])  # wrong
+Client(hooks=[Tenant()])
+AsyncClient(hooks=(Tenant(),))
+Kind("mail", MailDict, hooks=[Opening()])
+Kind("mail", MailDict, hooks=Opening())  # wrong
+
+
+class HookedArgs(Args, kind="hooked", hooks=[Opening()]):
+    pass
+
+
+class HookedWorker(Worker[SortArgs]):
+    hooks = (Opening(),)
+
+    def work(self, job: Job[SortArgs]) -> Discard | Retry | None: ...
+
+
+@registry.worker
+def sort(job: Job[SortArgs]) -> int:
+    assert_type(job.args.strings, list[str])
+    return len(job.args.strings)
+
+
+@registry.worker(queue="slow", timeout=None, hooks=[Opening()], retry_delay=lambda attempt, error: 1.0)
+async def sort_slowly(job: Job[SortArgs]) -> Snooze | None: ...
+
+
+assert_type(sort(Job.of(SortArgs(["b"]))), int)
+sort(SortArgs(["b"]))  # wrong
+
+
+@registry.worker  # wrong
+def sort_many(jobs: list[Job[SortArgs]]) -> None: ...
+
+
+registry.worker(queu="slow")  # wrong
+registry.worker(timeout="30")  # wrong
+
+
+@registry.on_error
+def handle(job: Job[Any], error: BaseException) -> Snooze | Cancel | None:
+    return Snooze(3) if isinstance(error, TimeoutError) else None
+
+
+@registry.on_error
+async def handle_async(job: Job[Any], error: BaseException) -> Discard | None: ...
+
+
+@registry.on_crash
+def handle_crash(job: Job[Any], crash: Crash) -> Retry | None:
+    assert_type(crash.signal, int | None)
+    return None
+
+
+@registry.on_error  # wrong
+def handle_nothing(job: Job[Any]) -> None: ...
+
+
+@registry.on_error  # wrong
+def handle_by_number(job: Job[Any], error: BaseException) -> int:
+    return 3
+
+
+assert_type(current_job(), Job[Any] | None)
 
 registry.register(SortArgs)  # wrong
 registry.register(3)  # wrong
