@@ -186,8 +186,8 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
     periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `carried` (values that hooks have given it when it was
     enqueued), `meta` (values that features of fastq keep with it), and `cancelled`: true once it is to end. To call:
-    `transaction`, which has it end with what you write. `Job.of(args)` makes
-    one for a test. The other fields are fastq's own.
+    `transaction`, which has it end with the rows that you write. `Job.of(args)` makes one for a test. The other fields are
+    fastq's own.
     """
 
     id: int

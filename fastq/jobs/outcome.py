@@ -36,12 +36,11 @@ import msgspec
 from fastq.args.faults import as_known, endless_number
 from fastq.args.options import MAX_DELAY as MAX_SNOOZE
 from fastq.jobs.job import State
-from fastq.jobs.retry import MAX_DELAY, default_delay
+from fastq.jobs.retry import default_delay, delay_of
 from fastq.texts import clean, error_json, name_of, text_of, told, trace_of, without_nul
 
 if TYPE_CHECKING:
     from fastq.jobs.job import Job
-    from fastq.jobs.worker import Worker
 
 MAX_OUTPUT = 262_144
 """Bytes of JSON kept as an output; a larger value belongs into a store of the user's own."""
@@ -365,7 +364,7 @@ def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException
         return Failed(error_json(message, trace), None)
     if cause is None or job.batch.worker is None:
         return Failed(error_json(message, trace), default_delay(job.attempt))
-    delay, problem = _delay_of(job.batch.worker, job.attempt, cause)
+    delay, problem = (cause.after, "") if isinstance(cause, Retry) else delay_of(job.batch.worker, job.attempt, cause)
     return Failed(error_json(message, trace + problem), delay)
 
 
@@ -378,17 +377,3 @@ def attempt_of(job: Job[Any], result: Failed) -> dict[str, object]:
     """Return the fields of an event for a failed attempt: its number, the number allowed, the seconds until the next one."""
     again_in = None if result.delay is None else round(result.delay, 1)
     return {"attempt": job.attempt, "max_attempts": job.max_attempts, "again_in": again_in}
-
-
-def _delay_of(worker: Worker[Any], attempt: int, cause: BaseException) -> tuple[float, str]:
-    """Return the seconds that the worker wants to wait, or the default and the fault in the worker's answer."""
-    if isinstance(cause, Retry):
-        return cause.after, ""
-    try:
-        delay = float(worker.retry_delay(attempt, cause))
-    except BaseException as error:  # noqa: BLE001 - the user's policy must not cost the job, nor the thread
-        return default_delay(attempt), f"\nretry_delay failed too, so the default applies: {told(error)}"
-    if 0 <= delay <= MAX_DELAY:
-        return delay, ""
-    wrong = f"\nretry_delay gave {delay!r}, expected seconds from 0 to {MAX_DELAY:.0f}, so the default applies"
-    return default_delay(attempt), wrong
