@@ -40,10 +40,11 @@ TWINS = (
         "fastq/postgres/pool/pool_async.py",
         "fastq/postgres/pool/pool.py",
         {
-            "Lend connections of a client's own to the coroutines of one event loop, and run": (
-                "Lend connections of a client's own to the threads of one process, and run"
+            "to coroutines of one event loop, and run": "to threads of one process, and run",
+            "Runs in the event loop that calls a client, and in that of a worker process, for": (
+                "Runs in the threads that call a client, in a timer for late wake-ups, and in those of a worker process, for"
             ),
-            "Runs in the enqueuing event loop.": "Runs in the enqueuing threads.",
+            "(enqueue/sessions_async.py)": "(enqueue/sessions.py)",
             "The connections of one event loop.": "The connections of one process, which all its threads share.",
         },
     ),

@@ -1,9 +1,9 @@
 """The command line: `fastq COMMAND ...`. A command is a module of this room, or of `waits/`; only the named one is imported.
 
-Runs in the main thread of the command, and keeps nothing. A command module has `EPILOG` (examples, for its help),
-`add_arguments(parser)` and `main(options) -> exit code`. Errors that it raises on purpose, errors of the database and errors of
-the system (no space, a folder that is read-only) become one line on stderr and an exit code here; any other exception is a bug
-and keeps its traceback.
+Runs in the main thread of the command, and keeps nothing; dev.py alone owns a child process while it runs, and a thread in that
+child. A command module has `EPILOG` (examples, for its help), `add_arguments(parser)` and `main(options) -> exit code`. Errors
+that it raises on purpose, errors of the database and errors of the system (no space, a folder that is read-only) become one line
+on stderr and an exit code here; any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations

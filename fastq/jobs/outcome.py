@@ -1,8 +1,9 @@
 """The outcome of an attempt, as a value that says where its job's row goes: each outcome states its own `Fate`.
 
-Outcomes are made in executors' threads and on the event loop, and read by the completer. Attempts that end elsewhere fail there:
-in the watchdog (given up), the producer (args that do not fit) and the completer (refused). Plain data, no I/O: an outcome never
-changes, and belongs to its job; the functions keep nothing.
+Outcomes are made in a worker process, by the user's `work` and by settle.py, in the thread that executes the job: an executor's
+or the event loop's. The completer's thread reads them. Attempts that end elsewhere fail there: in the watchdog (given up), the
+producer (args that do not fit) and the completer (refused). Plain data, no I/O: an outcome never changes, and belongs to its job;
+the functions keep nothing.
 
     None      completed, nothing to tell: the common case costs nothing, its fate is the constant COMPLETED
     Output    completed, with a value to keep

@@ -8,8 +8,9 @@ Invariants:
 - A mistake in a definition (name, schedule, args, options) raises at the line that declares it.
 - Its hash covers all of it, so that two programs that declare the same hash mean the same.
 
-Options that the kind leaves open are settled late (`spec`), since the worker that states them may be registered afterwards.
-It deliberately has no clock: the database's time decides which ticks are due.
+Options that the kind leaves open are settled late, since the worker that states them may be registered afterwards: `spec` runs in
+the importing thread, as a check, and again in the main thread of `fastq run`, which writes the definitions when all workers are
+registered. It deliberately has no clock: the database's time decides which ticks are due.
 """
 
 from __future__ import annotations

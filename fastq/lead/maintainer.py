@@ -1,8 +1,8 @@
 """Lead where this supervisor is elected: which leases it stands for, and which chores belong to each.
 
-Made and stopped by the supervisor's main thread. The elector's thread calls when a term begins or ends; the work is done by the
-terms' own threads (term.py): the thread that starts a term makes its chores here, for that start alone. Worker processes never
-lead.
+The supervisor's main thread makes a `Maintainer`, starts and stops it, and asks it for `ended` and `watched`. The elector's
+thread calls when a term begins or ends; the work is done by the terms' own threads (term.py): the thread that starts a term makes
+its chores here, for that start alone. Worker processes never lead.
 
     leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
     schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked, unique |

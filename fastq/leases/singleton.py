@@ -1,9 +1,10 @@
 """The handle that a singleton's function is given: its term, whether it is to end, and a guard for its effects on the world.
 
-Used by the function's thread, its event loop and any threads that it starts itself; made by singletons.py in the elector's
-thread, one for each term, and never used for another. It is told to end by the elector's thread (lost, resign), the main one
-(stop) or any thread that finds its trust over. A `Notice` and a `Session` write their state under their locks, in whichever
-thread calls.
+Used in a worker process, by the function's thread, its event loop and any threads that it starts itself; made by singletons.py in
+the elector's thread, one for each term, and never used for another. It is told to end by the elector's thread (lost, resign), by
+the main thread (stop), by the function's own thread when the function has raised (failed), or by any thread that finds its trust
+over. Its `Session` is made by the main thread, one for each singleton, and closed at the end of each term. A `Notice` and a
+`Session` write their state under their locks, in whichever thread calls.
 
 Invariants:
 - `stopping` is true from the moment that the lease may be somebody else's, without anybody having to run: it asks the clock.

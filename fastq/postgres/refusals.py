@@ -1,7 +1,8 @@
-"""Explain an error of the database to the program that enqueues, with the remedy.
+"""Explain an error of the database to a program that calls a client, or to a job in `job.transaction()`, with the remedy.
 
-Runs where the error is met, in the enqueuing thread or event loop, and keeps nothing. On a connection of ours the error becomes
-one of the project's; on a caller's it stays the error of his library, which his own code expects, and is given a note.
+Runs where the error is met, and keeps nothing: in the thread or event loop that calls a client, or in the one that executes a
+job, in a block of `job.transaction()`. On a client's own connection the error becomes one of the project's. On a caller's
+connection, and in such a block, it stays the error of the library, which the caller's code expects, and is given a note.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A client's own connections: some for each process or event loop, made when they are needed, lent out one call at a time.
+"""Connections for clients and for `job.transaction()`: some for each process or event loop, lent out one call at a time.
 
-They run in the threads and event loops that call a client; the client's sessions own a pool.
+They run in the threads and event loops that call a client or execute a job. A client's sessions own its pool; in a worker
+process, the blocks of `job.transaction()` own theirs.
 """

@@ -1,6 +1,7 @@
 """Waiting in an event loop: the few things that are not the same in a program with threads (in_threads.py has the same names).
 
-Used by the pool, the clients and their sessions, in the event loop that enqueues; each of these has its own objects.
+Used by the pool, the clients and their sessions, and the blocks of `job.transaction()`, in the event loop that calls a client or
+executes jobs; each of these has its own objects.
 
 It deliberately has nothing that could be written once for both sides.
 """

@@ -1,7 +1,7 @@
 """Waiting in a program with threads: the few things that are not the same in an event loop (in_loop.py has the same names).
 
-Used by the pool, the clients and their sessions, in the enqueuing threads; each of these has its own objects. tools/twins.py puts
-this module where a module that awaits says `in_loop`.
+Used by the pool, the clients and their sessions, and the blocks of `job.transaction()`, in the threads that call a client or
+execute a job; each of these has its own objects. tools/twins.py puts this module where a module that awaits says `in_loop`.
 
 It deliberately has nothing that could be written once for both sides.
 """

@@ -1,14 +1,16 @@
 # Made by tools/twins.py from fastq/postgres/pool/pool_async.py: change that file, then run `make twins`.
-"""Lend connections of a client's own to the threads of one process, and run statements on them.
+"""Lend connections of a client's own, or of a worker process's jobs, to threads of one process, and run statements on them.
 
-Runs in the enqueuing threads. Applications that enqueue use a pool, where fastq's own processes use db.py. A pool differs
-in three things: it has several connections; these keep the role's own settings but for DateStyle and statement_timeout; and
-no watchdog looks after them, so the caller that waits for an answer looks at the time itself.
+Runs in the threads that call a client, in a timer for late wake-ups, and in those of a worker process, for `job.transaction()`.
+All else in fastq's own processes uses db.py. A pool differs in three things: it has several connections; these keep the role's
+own settings but for DateStyle and statement_timeout; and no watchdog looks after them, so the caller that waits for an answer
+looks at the time itself.
 
 A connection is opened by the caller that needs it, if none rests; no thread of ours waits in the background. So the caller gets
-the server's own error, and after a restart of Postgres the first enqueue goes through as soon as the server takes connections.
-A lost connection is replaced, and the resting ones are closed with it, since mostly they are lost too. The client's sessions own
-the pool; a connection belongs to the call that it is lent to, and to the pool while it rests.
+the server's own error, and after a restart of Postgres the first enqueue goes through as soon as the server takes connections. A
+lost connection is replaced, and the resting ones are closed with it, since mostly they are lost too. A client's sessions own
+their pool (enqueue/sessions.py), and the blocks of a worker process theirs (work/effects/); a connection belongs to the
+call that it is lent to, and to the pool while it rests.
 
 Invariant: a connection is lent in autocommit mode and idle, so nothing of ours is open between two calls; a connection on which
 anything has failed is closed. No call waits for ever: not for a free connection (WAIT), not for a new one, not for an answer

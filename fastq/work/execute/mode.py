@@ -1,8 +1,9 @@
 """A way of executing jobs, as the rest of a worker process knows it.
 
 A mode takes jobs from the inboxes of its lanes, one per queue, and puts each job with its outcome into the outbox. It executes in
-*slots*, as many per lane as the queue's concurrency; a slot works one job after the other. The board shows each slot's job to
-the supervisor, and `Slot` shows it to the watchdog, which tells overdue jobs to end through `Slot.interrupt`.
+*slots*, as many per lane as the queue's concurrency; a slot works one job after the other. The board shows each slot's job to the
+supervisor, and `Slot` shows it to the watchdog, which tells overdue jobs to end through `Slot.interrupt`, in the main thread of
+the worker process.
 
 The main thread of a worker process makes modes, lanes and slots; each attribute and table below names its writer. The producer's
 thread reads the slots, too (shared/held.py). modes.py lists all modes. A mode is a module of its own and that list's line:
