@@ -92,12 +92,12 @@ def test_a_workflow_is_cancelled(on_database, started):
 
 
 def test_a_step_that_waits_for_those_before_it_says_so_wherever_it_is_looked_at(on_database, started):
-    _, second, third = started.ids
+    first, second, third = started.ids
     told = "for the jobs before it in its workflow"
 
     assert [line.endswith(f"  {told}") for line in on_database("jobs", "list").splitlines()[1:]] == [True, True, False]
     assert f"\nwaits     {told}" in on_database("jobs", "show", second)
-    assert on_database("jobs", "why", third).startswith(f"job {third} waits {told}")
+    assert on_database("jobs", "why", third).startswith(f"job {third} waits for job {first} (step fetch), which is available")
 
 
 @pytest.mark.parametrize("action", ["show", "retry", "cancel"])

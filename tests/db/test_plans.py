@@ -61,6 +61,7 @@ PARAMETERS = {
     "job_rescue": (*FENCE, None, "default", IDS, CLAIMS * 3, [1] * 3, CHANNEL, ERROR),
     "job_rest": ("default", ["nap"], *START, 100, CHANNEL),
     "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
+    "job_check": (0, 500),
     "job_show": (1,),
     "job_to_cancel": (IDS,),
     "job_why": (1, 100, 100),
