@@ -21,6 +21,7 @@ MODULE_LINES, MODULE_CHARACTERS, FUNCTION_LINES = 400, 16_000, 40  # of a functi
 ROOMS = (
     "errors events masked backoff size texts",
     "args",
+    "results",
     "jobs",
     "hooks",
     "jobs/registry",
@@ -31,7 +32,7 @@ ROOMS = (
     "postgres",
     "postgres/pool",
     "schema adapters service",
-    "leases",
+    "leases awaiting",
     "work/shared admin lead/term",
     "admin/deploys",
     "enqueue/operate",
@@ -56,6 +57,10 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("args/hook", "jobs/job"): "a hook is given jobs",
     ("jobs/registry", "leases/singleton"): "a registry's decorator says what the functions are given that it takes",
     ("workflows/steps", "enqueue/items"): "a step is a job as the clients take it, with or without options of its own",
+    ("awaiting/results", "enqueue/items"): "a part of a client takes what the client has returned",
+    ("awaiting/results_async", "enqueue/items"): "the same",
+    ("awaiting/results", "enqueue/settings"): "the same part has the client's settings",
+    ("awaiting/results_async", "enqueue/settings"): "the same",
     ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",
     ("work/shared/held", "work/complete/completer"): "the same",
 }

@@ -15,10 +15,10 @@ from fastq import errors, logs, testing
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Crash", "Cron", "Dep", "Discard",
-    "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Hook", "Job", "JobCancelled", "JobDetail",
-    "JobLost", "JobTimeout", "Kind", "Lease", "Limit", "Ordered", "Queue", "Rate", "RateLimited", "Registry", "Retry",
-    "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain", "current_job",
-    "group", "kind",
+    "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Finished", "Hook", "Job", "JobCancelled", "JobDetail",
+    "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "Ordered", "Queue", "Rate", "RateLimited", "Registry",
+    "Retry", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain",
+    "current_job", "group", "kind",
 }  # fmt: skip
 OURS = {
     node.name
@@ -92,4 +92,4 @@ def test_importing_it_loads_the_rooms_of_declarations_alone():
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
 
-    assert set(answer.stdout.split()) == {"args", "enqueue", "hooks", "jobs", "settings", "workflows"}
+    assert set(answer.stdout.split()) == {"args", "enqueue", "hooks", "jobs", "results", "settings", "workflows"}

@@ -19,9 +19,10 @@ An enqueuing service needs the args alone, never the worker. A subclass is no ki
 come back as its parent. `Args` has no attribute without underscores, because a dataclass takes those for defaults.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict, overload
 
 import msgspec
 
@@ -41,12 +42,20 @@ from fastq.args.text import ArgsCodec
 from fastq.args.unique import Unique, check_unique
 from fastq.errors import ArgsError, OptionError, UnknownKind
 
+if sys.version_info >= (3, 13):
+    from typing import TypeVar as TypeVarWithDefault
+else:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
 A = TypeVar("A")
+R = TypeVarWithDefault("R", default=Any)
+"""The type of the value that `work` returns, where it is declared."""
+
 C = TypeVar("C", bound="Args")
 
 
-class KindOptions(TypedDict, total=False):
-    """The options in `class X(Args, kind="x", ...)` and `@kind("x", ...)`, for all jobs of the kind."""
+class UntypedOptions(TypedDict, total=False):
+    """The options of all jobs of a kind, but for the type of their results."""
 
     queue: str
     priority: int
@@ -58,9 +67,19 @@ class KindOptions(TypedDict, total=False):
     forbid_unknown_keys: bool
 
 
-class Kind(Generic[A]):
+class KindOptions(UntypedOptions, total=False):
+    """The options in `class X(Args, kind="x", ...)` and `@kind("x", ...)`, for all jobs of the kind."""
+
+    result: Any  # a type: that of the value that `work` returns
+
+
+class Kind(Generic[A, R]):
     """A kind of job: its name, the type of its args, and the options of its jobs that differ from the defaults."""
 
+    @overload
+    def __init__(self, name: str, type: type[A], **options: Unpack[UntypedOptions]) -> None: ...
+    @overload
+    def __init__(self, name: str, type: type[A], *, result: type[R], **options: Unpack[UntypedOptions]) -> None: ...
     def __init__(
         self,
         name: str,
@@ -74,9 +93,11 @@ class Kind(Generic[A]):
         unique: Unique | None = None,
         hooks: Sequence[Hook] = (),
         forbid_unknown_keys: bool = False,
+        result: Any = None,
     ) -> None:
         self.name = check_kind_name(name)
         self.type = type
+        self.result = None if result is None else check_result(result)
         self.queue = None if queue is None else check_queue(queue)
         self.priority = None if priority is None else check_priority(priority)
         self.max_attempts = None if max_attempts is None else check_max_attempts(max_attempts)
@@ -162,6 +183,18 @@ def _check_options(kind: str, options: KindOptions) -> None:
 
 def _attach(cls: type[Args], kind: Kind[Any]) -> None:
     type.__setattr__(cls, "__fastq_kind__", kind)  # past a metaclass that may refuse attributes
+
+
+def check_result(result: object) -> object:
+    """Return the type of the results of a kind, or raise OptionError if no value of it can be read from JSON."""
+    if not hasattr(result, "model_validate_json"):
+        try:
+            msgspec.json.Decoder(result)
+        except NameError:  # of a class that is not complete yet: the first value tells
+            pass
+        except TypeError as error:
+            raise OptionError(f"result {result!r}: expected a type that can be read from JSON: {error}") from error
+    return result
 
 
 def _check_type(kind: Kind[Any]) -> None:

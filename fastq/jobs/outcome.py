@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from fastq.args.faults import as_known, endless_number
 from fastq.args.options import MAX_DELAY as MAX_SNOOZE
 from fastq.jobs.job import State
 from fastq.jobs.retry import default_delay, delay_of
+from fastq.results import encoding
 from fastq.texts import clean, error_json, name_of, text_of, told, trace_of, without_nul
 
 if TYPE_CHECKING:
@@ -318,10 +318,10 @@ def of_value(value: object) -> tuple[object, str | None]:
     if isinstance(value, Verdict):
         return (None, "a failed attempt") if isinstance(value, Retry) else (value.said(), None)
     try:
-        encoded = msgspec.json.encode(value, enc_hook=as_known)
+        encoded = encoding.written(value)
         text = encoded.decode()  # msgspec.Raw passes bytes that are no UTF-8
         _read_raw(encoded)  # msgspec.Raw may hold anything; this looks at it and makes nothing of it, in 0.2 us
-        fault = endless_number(value) if "null" in text else None
+        fault = encoding.endless(value) if "null" in text else None
     except BaseException as error:  # noqa: BLE001 - any object may come back, and none of them fails a job that is done
         return None, f"{name_of(value)} is no JSON value: {text_of(error)}"
     if fault is not None:

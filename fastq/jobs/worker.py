@@ -13,18 +13,19 @@ state of a job: it is one object for all of them.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Never, TypeVar, get_args, get_origin
 
 from fastq.args.faults import fault_in_fields
 from fastq.args.gates import Gate
 from fastq.args.hook import Hook
-from fastq.args.kinds import Kind, kind_of_type, unfinished
+from fastq.args.kinds import Kind, R, check_result, kind_of_type, unfinished
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
 from fastq.args.unique import Unique
 from fastq.errors import FastqError, RegistryError
 from fastq.jobs.declaration import Declaration
 from fastq.jobs.job import Job
+from fastq.jobs.outcome import Verdict
 from fastq.jobs.retry import default_delay
 from fastq.jobs.worker_faults import check_worker, name_of, place, settle_options, unknown_argument
 
@@ -37,8 +38,10 @@ THREADS, LOOP = "threads", "loop"
 DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that hangs must not keep its slot for long
 
 
-class Worker(Generic[A]):
+class Worker(Generic[A, R]):
     """Derive from `Worker[SortArgs]`, write `work`, register it. For a TypedDict: `Worker[MailDict], kind=MAIL`.
+
+    `Worker[SortArgs, list[str]]` declares the type of the value that `work` returns, which a program that waits gets again.
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
     `timeout`, `hooks`, `archive`. May be written: `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which
@@ -54,13 +57,13 @@ class Worker(Generic[A]):
     hooks: Sequence[Hook] = ()  # around `work`, inside of those of its kind and of its registry
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
 
-    kind: Kind[A]  # set when registered
+    kind: Kind[A, R]  # set when registered
     is_async: bool = False  # set when registered: whether it is `async def work`
     mode: str = THREADS  # in which way its jobs are executed (work/execute/modes.py); set when registered
     called: Callable[[Any], Any] | None = None  # set when registered
     _handle: ClassVar[Kind[Any] | None] = None
 
-    def __init_subclass__(cls, *, kind: Kind[A] | None = None, **others: Never) -> None:
+    def __init_subclass__(cls, *, kind: Kind[A, R] | None = None, **others: Never) -> None:
         """Note the handle of a kind that has no args class of its own."""
         super().__init_subclass__()
         if others:
@@ -68,7 +71,7 @@ class Worker(Generic[A]):
         if kind is not None:
             cls._handle = kind
 
-    def work(self, job: Job[A]) -> object:
+    def work(self, job: Job[A]) -> R | Verdict | Awaitable[R | Verdict | None] | None:
         """Do the job. Return anything (done); return or raise `Snooze(seconds)`, `Cancel(reason)`; raise to fail the attempt."""
         raise NotImplementedError
 
@@ -113,7 +116,7 @@ class WorkerDeclaration(Declaration):
         if reason := unfinished(kind.type) or fault_in_fields(kind.type):
             raise RegistryError(f"{self.place}: the args of kind '{kind.name}': {reason}")
         check_worker(worker, Worker)
-        settle_options(worker, kind)
+        settle_options(worker, kind, _declared_result(type(worker)))
         worker.kind = kind
         worker.is_async = inspect.iscoroutinefunction(worker.work)
         if worker.mode in (THREADS, LOOP):  # any other way is stated in the class, and has its own form of `work`
@@ -164,9 +167,24 @@ def _kind_of_worker(cls: type[Worker[Any]]) -> Kind[Any]:
 
 def _type_parameter(cls: type[Worker[Any]]) -> Any:
     """Return X of the nearest `Worker[X]` (or a generic subclass of it) among the bases; None if there is none."""
+    return next((parameters[0] for _, parameters in _written(cls) if not isinstance(parameters[0], TypeVar)), None)
+
+
+def _declared_result(cls: type[Worker[Any]]) -> Any:
+    """Return Y of the nearest `Worker[X, Y]`; None if it is left open."""
+    found = next((parameters[1] for base, parameters in _written(cls) if base is Worker), Any)
+    if found is Any or type(found) is type(R):
+        return None
+    try:
+        return check_result(found)
+    except FastqError as error:
+        raise RegistryError(f"{place(cls)}: {error}") from error
+
+
+def _written(cls: type[Worker[Any]]) -> Iterator[tuple[type, tuple[Any, ...]]]:
+    """Yield the bases that are written with parameters, the nearest first."""
     for base in cls.__mro__:
         for written in base.__dict__.get("__orig_bases__", ()):
-            origin, parameters = get_origin(written), get_args(written)
-            if isinstance(origin, type) and issubclass(origin, Worker) and not isinstance(parameters[0], TypeVar):
-                return parameters[0]
-    return None
+            origin = get_origin(written)
+            if isinstance(origin, type) and issubclass(origin, Worker):
+                yield origin, get_args(written)

@@ -115,8 +115,8 @@ def unknown_argument(name: str) -> str:
     return f"its class line takes kind=... and no {name}; {hint}"
 
 
-def settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
-    """Check the worker's options and give the kind those that it leaves open."""
+def settle_options(worker: Worker[Any], kind: Kind[Any], result: Any = None) -> None:
+    """Check the worker's options, and the type of its results, and give the kind those that it leaves open."""
     cls = type(worker)
     timeout: Any = worker.timeout
     number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
@@ -132,9 +132,11 @@ def settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
         "unique": check_unique,
     }
     given = {name: getattr(worker, name) for name in checks if getattr(worker, name) not in (None, ())}
+    if result is not None:
+        given["result"] = result
     for name, value in list(given.items()):
         try:
-            given[name] = checks[name](value)
+            given[name] = checks.get(name, _as_it_is)(value)
         except FastqError as error:
             raise RegistryError(f"{place(cls)}: {error}") from error
         stated = getattr(kind, name)
@@ -148,6 +150,10 @@ def settle_options(worker: Worker[Any], kind: Kind[Any]) -> None:
         kind.check_fields()
     except FastqError as error:
         raise RegistryError(str(error)) from error
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def place(of: Any) -> str:

@@ -14,7 +14,8 @@ from fastq import texts
 from fastq.events import emit
 from fastq.jobs import outcome
 from fastq.jobs.job import JobCancelled
-from fastq.jobs.outcome import Cancel, Release, Standing, Verdict
+from fastq.jobs.outcome import Cancel, Output, Release, Snooze, Standing, Verdict
+from fastq.results.encoding import misfit
 
 if TYPE_CHECKING:
     from fastq.jobs.job import Job
@@ -46,10 +47,19 @@ def _settled(job: Job[Any], value: object, error: BaseException | None, leaving:
         if error is None:
             if problem:
                 emit("output.dropped", level=logging.WARNING, id=job.id, kind=job.kind, reason=problem)
-            elif isinstance(result, outcome.Snooze):
-                emit("job.snoozed", level=logging.DEBUG, id=job.id, kind=job.kind, seconds=result.seconds)
+            else:
+                _tell(job, result)
             return result
     return _failed(job, error)
+
+
+def _tell(job: Job[Any], result: object) -> None:
+    """Report an outcome that somebody may want to hear of, though nothing has failed."""
+    if isinstance(result, Snooze):
+        emit("job.snoozed", level=logging.DEBUG, id=job.id, kind=job.kind, seconds=result.seconds)
+    elif type(result) is Output and (worker := job.batch.worker) is not None and worker.kind.result is not None:
+        if reason := misfit(result.json, worker.kind.result):
+            emit("output.unfit", level=logging.WARNING, id=job.id, kind=job.kind, reason=reason)
 
 
 def _failed(job: Job[Any], error: BaseException) -> object:
