@@ -15,7 +15,7 @@ Invariants:
   its jobs, and `outcome` never holds a live exception: its traceback leads back to the job. Failures go there as text.
 
 It deliberately has no database: `work` decides about its job by the value that it returns or raises, or in a `transaction`, for
-which a worker process says how it is made (`begin_by`).
+which a worker process says how it is made (`begin_by`). `progress` changes nothing of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +31,7 @@ from fastq.args.meta import CARRIED, EMPTY, WORKFLOW
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
 from fastq.errors import FastqError
 from fastq.jobs.deps import Dep, Deps, given
+from fastq.results import progress
 
 if TYPE_CHECKING:
     import psycopg
@@ -185,7 +186,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
     periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `carried` (values that hooks have given it when it was
-    enqueued), `meta` (values that features of fastq keep with it), and `cancelled`: true once it is to end. To call:
+    enqueued), `meta` (values that features of fastq keep with it), and `cancelled`: true once it is to end. To call: `progress`;
     `transaction`, which has it end with the rows that you write. `Job.of(args)` makes one for a test. The other fields are
     fastq's own.
     """
@@ -320,6 +321,13 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
                 "fastq.testing.transactions)"
             )
         return _begin(self, conn, outcome)
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Tell how far the job is, from 0 to 1, and what it is at: `client.progress(id)` shows it, within a second.
+
+        It takes microseconds and never waits, so it may be called for each row, in an event loop too.
+        """
+        progress.note(self.id, self.attempt, fraction, text)
 
     @property
     def tick(self) -> datetime | None:

@@ -47,6 +47,7 @@ from fastq.work.complete.completer import Completer
 from fastq.work.complete.hand_back import hand_back
 from fastq.work.execute.modes import MODES, modes_for
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.notes import Notes
 from fastq.work.reach import give_jobs_the_database
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down
 from fastq.work.shared import forks
@@ -135,6 +136,7 @@ class Process:
         self.modes = modes_for(workers.values(), self.outbox)
         self.feeds = [self._feed(number, queue) for number, queue in enumerate(config.concurrency)]
         self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
+        self.notes = Notes(lambda: db.session(config, seat.url, "progress"))
         self.held = Held(self)
         self.away = Away(config, self.held)
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
@@ -161,10 +163,10 @@ class Process:
 
         The completer takes the jobs that the others still hand on, so it starts first and stops last. The singletons end beside
         the jobs, so they are told first. `away` ticks first: after an absence it takes the jobs back that nobody may start. An
-        app of singletons alone has no producer: it leaves jobs to processes that know their kinds.
+        app of singletons alone has no producer.
         """
         producer = [self.producer] if works else []
-        return [self.away, self.completer, *self.modes, self._inboxes, *producer, self.watchdog, self.singletons]
+        return [self.away, self.completer, self.notes, *self.modes, self._inboxes, *producer, self.watchdog, self.singletons]
 
     def _sit_down(self, *, stands: bool) -> None:
         """Write our number to our desk on the board, and whether we stand for singletons."""

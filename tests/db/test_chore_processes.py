@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from fastq.lead.chores.forget import INTERVAL, UNHELD, UNUSED, Forget
+from fastq.lead.chores.forget import INTERVAL, TOLD, UNHELD, UNUSED, Forget
 from fastq.lead.chores.processes import EXPIRED, Processes
 from fastq.leases.lease import Fence, acquire, release, renew
 from tests.db.jobs import add, session
@@ -113,6 +113,22 @@ def test_items_of_the_guard_are_kept_for_their_days_and_deleted_by_windows(site,
 
     assert run_out(chore, site) == 34
     assert connection.execute("select distinct name from fastq.once") == [("paid",)]
+    assert chore.run(site) <= INTERVAL
+
+
+def test_notes_of_progress_are_deleted_by_windows_an_hour_after_the_end_of_their_jobs(site, connection, monkeypatch):
+    monkeypatch.setattr("fastq.lead.chores.forget.WINDOW", 7)
+    living, *_ = add(connection)
+    connection.execute(
+        "insert into fastq.job_progress (job, noted_at, fraction, attempt, text) "
+        "select n, now() - make_interval(secs => case when n = 20 then $1 / 2 else $1 * 2 end), 0.5, 1, '' "
+        "from generate_series(1, 30) as n",
+        TOLD,
+    )
+    chore = Forget()
+
+    assert run_out(chore, site) == 28
+    assert connection.execute("select job from fastq.job_progress order by job") == [(living,), (20,)]
     assert chore.run(site) <= INTERVAL
 
 

@@ -22,6 +22,7 @@ from fastq.host.registrar import Registrar
 from fastq.lead.maintainer import Maintainer
 from fastq.leases.elector import Candidacy, Elector
 from fastq.postgres import db
+from fastq.results.progress import Note
 from fastq.service import Service
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
@@ -29,6 +30,7 @@ from fastq.work.execute.loop import Loop
 from fastq.work.execute.mode import Mode
 from fastq.work.execute.threads import Threads
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.notes import Notes
 from fastq.work.process import Inboxes, ring_size
 from fastq.work.shared.away import Away
 from fastq.work.shared.feed import Feed
@@ -87,6 +89,12 @@ def mode(kind: type[Mode], config: Config) -> Service:
     return made
 
 
+def notes(config: Config, url: str) -> Service:
+    made = Notes(lambda: db.session(config, url, "progress"))
+    made.take(1, Note(1, 0.5, "half"))  # so that there is something to do
+    return made
+
+
 def producer(config: Config, url: str) -> Service:
     around = process_of(config, url)
     return Producer(around, {}, lambda: db.session(config, url, "producer"))
@@ -122,6 +130,7 @@ MAKERS: dict[type[Service], Callable[[Config, str], Service]] = {
     Listener: listener,
     Loop: loop,
     Maintainer: maintainer,
+    Notes: notes,
     Producer: producer,
     Recovery: recovery,
     Registrar: registrar,

@@ -1,4 +1,4 @@
-"""Forget: delete rows that say nothing any more, of queues and leases that nobody uses, and old items of the guard `once`.
+"""Forget: delete rows that say nothing any more, of queues, leases, the guard `once` and the progress of jobs.
 
 A chore of the schema's leader, run in its track's thread of the supervisor that leads. A queue's row says whether it is paused;
 a row that says nothing goes after a day, if there is no job in the queue and no living process works it. A paused queue stays
@@ -8,7 +8,8 @@ A lease's row stays when it is released, for its term; those of users, singleton
 week, so that a name made for one occasion does not stay for ever. Terms grow all the same, by the clock.
 
 Items that singletons and others noted as done (fastq.once) are kept for FASTQ_ONCE_DAYS. There is no index by their age,
-which would cost each note; a walk through the table, a window at a time, finds the old ones.
+which would cost each note; a walk through the table, a window at a time, finds the old ones. So it is with the notes of how far
+jobs are: those of jobs that live no longer go after an hour.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ BATCH = 100
 """Queues forgotten by one statement; for each it asks whether there are jobs."""
 
 WINDOW = 5_000
-"""Rows of the guard that one statement looks at: some 10 ms."""
+"""Rows of the guard, or of notes of progress, that one statement looks at: some 10 ms."""
 
 INTERVAL = 3_600.0
 """Seconds between looks and walks: both are for rows that matter after days."""
@@ -34,6 +35,9 @@ INTERVAL = 3_600.0
 UNHELD = 7 * 86_400.0
 """Seconds that a lease has been nobody's until its row goes: a guess. It is also by how much the server's clock may be set back
 without a name getting a term that it has had."""
+
+TOLD = 3_600.0
+"""Seconds that the last note of a job that has ended stays: so that a person sees how far it came. A guess."""
 
 LEASES = 500
 """Leases that one statement looks at: some milliseconds, for which a candidate finds a lease that is being forgotten locked."""
@@ -50,6 +54,7 @@ class Forget:
     def __init__(self) -> None:
         self._lease: str | None = None  # the last lease looked at; None: no walk through them is under way
         self._item: tuple[str, str] | None = None  # the last item looked at; the same
+        self._job: int | None = None  # the last job whose note was looked at; the same
         self._again = 0.0  # monotonic time of the next look
 
     def start(self, site: Site) -> None:
@@ -61,6 +66,8 @@ class Forget:
             return self._look_at_leases(site, self._lease)
         if self._item is not None:
             return self._look_at_items(site, self._item)
+        if self._job is not None:
+            return self._look_at_notes(site, self._job)
         (gone,) = site.write("queue_forget", UNUSED, BATCH)
         site.changed += gone
         if gone < BATCH:
@@ -77,8 +84,14 @@ class Forget:
     def _look_at_items(self, site: Site, after: tuple[str, str]) -> float:
         name, item, looked, gone = site.write("once_forget", *after, WINDOW, site.config.once_days)
         site.changed += gone
-        self._item = (name, item) if looked == WINDOW else None
-        return NAP if self._item else max(self._again - time.monotonic(), NAP)
+        self._item, self._job = ((name, item), None) if looked == WINDOW else (None, 0)
+        return NAP
+
+    def _look_at_notes(self, site: Site, after: int) -> float:
+        last, looked, gone = site.write("progress_forget", after, WINDOW, TOLD)
+        site.changed += gone
+        self._job = last if looked == WINDOW else None
+        return max(self._again - time.monotonic(), NAP) if self._job is None else NAP
 
     def end(self, site: Site, reason: str) -> None:
         """Leave the rest to the next leader."""
