@@ -37,6 +37,7 @@ from fastq.workflows.steps import Step, Workflow, chain, group
 
 if TYPE_CHECKING:
     from fastq.admin.jobs import JobDetail
+    from fastq.awaiting.finished import Finished, JobProgress
     from fastq.enqueue.client import Client
     from fastq.enqueue.client_async import AsyncClient
     from fastq.hooks.current import current_job
@@ -62,11 +63,13 @@ __all__ = [
     "Every",
     "Fair",
     "FastqError",
+    "Finished",
     "Hook",
     "Job",
     "JobCancelled",
     "JobDetail",
     "JobLost",
+    "JobProgress",
     "JobTimeout",
     "Kind",
     "Lease",
@@ -96,6 +99,8 @@ _LATE = {
     "AsyncClient": "fastq.enqueue.client_async",
     "current_job": "fastq.hooks.current",
     "JobDetail": "fastq.admin.jobs",
+    "Finished": "fastq.awaiting.finished",
+    "JobProgress": "fastq.awaiting.finished",
     "Lease": "fastq.leases.lease",
     "AsyncLease": "fastq.leases.lease_async",
     "Singleton": "fastq.leases.singleton",

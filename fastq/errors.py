@@ -5,6 +5,9 @@
     ├── OptionError           an option of a kind or of one enqueue (queue, priority, tags ...) has a bad value
     ├── ArgsError             args that cannot be stored, or stored args that do not fit their type
     ├── DuplicateJob          another job holds the key of a unique one
+    ├── JobNotFound           a job that is waited for never was, or is there no longer
+    ├── JobFailed             the output is wanted of a job that was cancelled or discarded
+    ├── ResultError           an output that does not fit the type that is declared for it
     ├── WorkflowError         a workflow is unknown, has ended, was cancelled, or has a step of that name
     ├── UnknownKind           a job of a kind without a worker here, or args of a class that names no kind
     ├── RegistryError         a worker that cannot be registered
@@ -72,6 +75,60 @@ class DuplicateJob(FastqError):
         return (
             f"{at}job {self.holder}{f' ({self.state})' if self.state else ''} holds the key, and there is to be one job of a key"
         )
+
+
+class JobNotFound(FastqError, LookupError):
+    """A job that is waited for: there is none with this id that others can see, or no longer."""
+
+    def __init__(self, ids: list[int], *, in_transaction: bool = False) -> None:
+        super().__init__(ids)
+        self.ids = ids
+        self.in_transaction = in_transaction
+
+    def __str__(self) -> str:
+        """Say which jobs, and why they may be missing."""
+        which = f"job {self.ids[0]}" if len(self.ids) == 1 else f"{len(self.ids)} jobs, the first is {self.ids[0]}"
+        if self.in_transaction:
+            return (
+                f"{which}: enqueued in a transaction of yours (conn=...) that has not committed, or was rolled back; a job that "
+                "only its own transaction sees never starts: commit first, then wait"
+            )
+        return (
+            f"{which}: there is none with this id, or no longer. It may have been deleted or pruned, have completed for a worker "
+            "with archive = False, which leaves no row, or be enqueued in a transaction that has not committed"
+        )
+
+
+class JobFailed(FastqError):
+    """The output is wanted of a job that was cancelled or discarded; `state` says which, `error` is its last error."""
+
+    def __init__(self, job_id: int, kind: str, state: str, error: str | None) -> None:
+        super().__init__(job_id, kind, state, error)
+        self.job_id = job_id
+        self.kind = kind
+        self.state = state
+        self.error = error
+
+    def __str__(self) -> str:
+        """Say how the job ended."""
+        why = f": {self.error}" if self.error else ""
+        return f"job {self.job_id} of kind '{self.kind}' has no output, it was {self.state}{why}"
+
+
+class ResultError(FastqError, ValueError):
+    """An output that does not fit the type that is declared for it."""
+
+    def __init__(self, job_id: int, kind: str, result: object, reason: str) -> None:
+        super().__init__(job_id, kind, result, reason)
+        self.job_id = job_id
+        self.kind = kind
+        self.result = result
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """Say why."""
+        name = self.result.__qualname__ if isinstance(self.result, type) else self.result
+        return f"the output of job {self.job_id} of kind '{self.kind}' is no {name}: {self.reason}; output_json has it as it is"
 
 
 class WorkflowError(FastqError):

@@ -206,6 +206,16 @@ def check_hooks(database: str, printed: str) -> None:
     assert errors == [("discarded: nobody to send it to: LookupError: no such customer",)]
 
 
+def check_results(database: str, printed: str) -> None:
+    assert "the report is job 1" in printed
+    assert states(database) == [("report", "completed", 1, 1)]
+    watch = [sys.executable, "-m", "examples.results", "1"]
+    environment = {**os.environ, "FASTQ_DATABASE_URL": database}
+    watched = subprocess.run(watch, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    assert watched.stdout.startswith("300 rows at ")
+    assert execute(database, "select fraction, text from fastq.job_progress") == [(1.0, "row 300")]
+
+
 CHECKS: dict[str, Callable[[str, str], None]] = {
     "quickstart": check_quickstart,
     "transaction": check_transaction,
@@ -224,6 +234,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "batch": check_batch,
     "pausing": check_pausing,
     "hooks": check_hooks,
+    "results": check_results,
 }
 
 

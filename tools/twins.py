@@ -54,6 +54,31 @@ TWINS = (
         {"Runs in the caller's event loop,": "Runs in the caller's thread,"},
     ),
     Twin(
+        "fastq/awaiting/ends_async.py",
+        "fastq/awaiting/ends.py",
+        {
+            "looks for all that wait in an event loop, in one": "looks for all that wait in a process, in one",
+            "Runs in the coroutines that wait; a client has one of these for each event loop. There is no task of ours:": (
+                "Runs in the threads that wait; a client has one of these for each process. There is no thread of ours:"
+            ),
+            "The waits of one event loop.": "The waits of one process.",
+        },
+    ),
+    Twin(
+        "fastq/awaiting/results_async.py",
+        "fastq/awaiting/results.py",
+        {
+            "methods of a client in an event loop.": "methods of a client.",
+            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "`Results` (results.py) is the same part of `Client`,\nand is made from this file.": (
+                "`AsyncResults` (results_async.py) is the same part of\n`AsyncClient`, and the source of this one."
+            ),
+            "# ruff: noqa: ASYNC109 - timeouts are arguments, as the blocking side has them\n": "",
+            "`(await client.wait(job, timeout=10)).unwrap()`": "`client.wait(job, timeout=10).unwrap()`",
+            "Return the waits of this event loop.": "Return the waits of this process.",
+        },
+    ),
+    Twin(
         "fastq/enqueue/sessions_async.py",
         "fastq/enqueue/sessions.py",
         {

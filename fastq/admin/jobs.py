@@ -19,6 +19,7 @@ import msgspec
 from fastq.args.gates import read_entries
 from fastq.args.meta import CAUSE
 from fastq.args.unique import UNIQUE
+from fastq.awaiting.finished import JobProgress
 from fastq.jobs.job import State
 from fastq.postgres import db, sqlstate
 
@@ -100,6 +101,7 @@ class JobDetail(JobRow):
     host: str | None  # where it runs
     pid: int | None
     meta: Mapping[str, Any]  # fastq's own: the values that its features keep with the job
+    progress: JobProgress | None = None  # what its `job.progress(...)` has told last; None also an hour after its end
 
     cause = CAUSE
     unique = UNIQUE
@@ -161,8 +163,9 @@ def named(gate: str, key: msgspec.Raw) -> str:
 
 def detail_of(row: Sequence[Any]) -> JobDetail:
     """Make a detail of a row of job_show.sql."""
-    args, output, errors, *rest, meta = row[ROW:]
-    values = [*_values(row[:ROW]), args, output, _errors(errors or "[]"), *rest, _meta(meta or "{}")]
+    args, output, errors, *rest, meta, told = row[ROW:]
+    progress = None if told is None else msgspec.json.decode(told, type=JobProgress)
+    values = [*_values(row[:ROW]), args, output, _errors(errors or "[]"), *rest, _meta(meta or "{}"), progress]
     return JobDetail(*values)
 
 

@@ -17,11 +17,14 @@ from fastq import admin
 from fastq.admin.jobs import PATIENCE
 from fastq.admin.unique import SHORT
 from fastq.cli.terminal import output, settings
-from fastq.cli.terminal.database import opened
+from fastq.cli.terminal.database import found, opened
+from fastq.enqueue.client import Client
+from fastq.errors import JobNotFound
 from fastq.events import escaped
 from fastq.jobs.job import State
 
 if TYPE_CHECKING:
+    from fastq.config import Config
     from fastq.postgres.db import Connection
 
 EPILOG = """\
@@ -30,13 +33,15 @@ examples:
   fastq jobs show 42            args, tags, output, and every error with its
                                 traceback
   fastq jobs why 42             what it waits for, in one sentence
+  fastq jobs wait 42            until it has ended: exit code 0 if it completed,
+                                3 if it was cancelled, 4 if it was discarded
   fastq jobs retry 42 43        now, finished ones too: with their id, and one
                                 more attempt
   fastq jobs cancel 42          a running job is asked to end
   fastq jobs list --state discarded --json | jq '.[].id' |
     xargs -r fastq jobs retry
 
-Exit code 1 if one of the ids could not be done.
+Exit code 1 if one of the ids could not be done, or did not end in time.
 """
 LIST_EPILOG = """\
 examples:
@@ -47,6 +52,9 @@ examples:
 Finished jobs are kept as FASTQ_ARCHIVE_DAYS and FASTQ_KEEP say.
 """
 COLUMNS = ("id", "state", "kind", "queue", "attempt", "enqueued", "next/end", "error")
+
+ENDED = {State.COMPLETED: 0, State.CANCELLED: 3, State.DISCARDED: 4}
+"""The exit codes of a wait: 1 says that nothing is known of the job's end, 2 is for mistakes in the command."""
 
 CHANGES: dict[str, tuple[str, Callable[[Connection, Sequence[int]], list[admin.Change]]]] = {
     "retry": ("run jobs now, once more if they are finished", admin.retry_jobs),
@@ -86,10 +94,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     telling = actions.add_parser("why", help="say in one sentence what a job waits for, or what became of it")
     for action in (showing, telling):
         action.add_argument("id", type=_positive, metavar="ID")
+    waiting = actions.add_parser("wait", help="wait until a job has ended, and print its output")
+    waiting.add_argument("id", type=_positive, metavar="ID")
+    waiting.add_argument("--timeout", type=float, metavar="S", help="seconds to wait at most [default: as long as it takes]")
     changing = [actions.add_parser(name, help=text) for name, (text, _) in CHANGES.items()]
     for action in changing:
         action.add_argument("ids", type=_positive, metavar="ID", nargs="+")
-    for action in (listing, showing, telling, *changing):
+    for action in (listing, showing, telling, waiting, *changing):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -97,6 +108,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Run the action."""
     config = settings.load(options)
+    if options.action == "wait":
+        return _wait(config, options)
     with opened(config) as connection:
         if options.action == "list":
             return _list(connection, options)
@@ -187,6 +200,27 @@ def _why(connection: Connection, options: argparse.Namespace) -> int:
     return 0
 
 
+def _wait(config: Config, options: argparse.Namespace) -> int:
+    with found(config) as database, Client(database.url, config=config) as client:
+        try:
+            ended = client.wait(options.id, timeout=options.timeout)
+        except JobNotFound:
+            return _unknown(options.id)
+        except TimeoutError as error:
+            output.note(f"fastq: {error}")
+            return 1
+    if options.json:
+        fields = ("id", "kind", "state", "attempt", "finalized_at", "cause", "error")
+        output.json(
+            {name: getattr(ended, name) for name in fields} | {"output": msgspec.Raw((ended.output_json or "null").encode())}
+        )
+    elif ended.ok:
+        output.out(ended.output_json or f"job {ended.id} completed")
+    else:
+        output.note(f"job {ended.id} was {ended.state.value}{f': {escaped(ended.error)}' if ended.error else ''}")
+    return ENDED[ended.state]
+
+
 def _unknown(job_id: int) -> int:
     output.note(f"fastq: there is no job {job_id}; finished ones are kept as FASTQ_ARCHIVE_DAYS and FASTQ_KEEP say")
     return 1
@@ -211,6 +245,7 @@ def _facts(detail: admin.JobDetail, waits: str | None) -> list[tuple[str, object
         *((name, output.moment(moment)) for name, moment in moments if moment),
         ("waits", waits),
         ("claimed by", claimed_by),
+        ("progress", _progress(detail)),
         ("crashes", detail.crashes or None),
         ("tags", detail.tags),
         ("args", detail.args_json),
@@ -218,6 +253,15 @@ def _facts(detail: admin.JobDetail, waits: str | None) -> list[tuple[str, object
         ("cause", detail.cause),
         ("meta", msgspec.json.encode(detail.meta).decode() if detail.meta else None),
     ]
+
+
+def _progress(detail: admin.JobDetail) -> str | None:
+    """Say how far the job was when it told so last."""
+    told = detail.progress
+    if told is None:
+        return None
+    what = f", {escaped(told.text)}" if told.text else ""
+    return f"{told.fraction:.0%}{what} ({output.moment(told.noted_at)}, attempt {told.attempt})"
 
 
 def _key(connection: Connection, detail: admin.JobDetail) -> list[tuple[str, object]]:

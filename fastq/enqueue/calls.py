@@ -51,6 +51,7 @@ class Call(NamedTuple):
     values: tuple[object, ...]
     wakes: set[str]
     rows: Sequence[Row] = ()  # the jobs of a call of which some are unique
+    result: Any = None  # of one job: the type of its results that its kind declares
 
     @property
     def is_ascii(self) -> bool:
@@ -100,10 +101,12 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int, hoo
     if of.gates or spec.queue in QUEUES:
         spec = gated(spec, of.gates_of(args, spec.queue))
     if (unique := unique_of(of, options)) is not None:
-        return _unique([(keyed(spec, unique.asked(args, text, of.name, spec.queue)), text)])
-    if is_gated(spec):
-        return call_of("job_enqueue_gated", [(spec, text)])
-    return Call("job_enqueue", (*spec[:4], text.decode(), *spec[4:COLUMNS]), wakes_of(spec))
+        call = _unique([(keyed(spec, unique.asked(args, text, of.name, spec.queue)), text)])
+    elif is_gated(spec):
+        call = call_of("job_enqueue_gated", [(spec, text)])
+    else:
+        call = Call("job_enqueue", (*spec[:4], text.decode(), *spec[4:COLUMNS]), wakes_of(spec))
+    return call if of.result is None else call._replace(result=of.result)
 
 
 def many(

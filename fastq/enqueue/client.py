@@ -25,9 +25,11 @@ from fastq.adapters import drivers
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.admin.why import ADMITTED, BEFORE, why_of
 from fastq.args.hook import Hook
-from fastq.args.kinds import Args, Kind
+from fastq.args.kinds import Args, Kind, R
 from fastq.args.meta import quoted
 from fastq.args.rate import Rate
+from fastq.awaiting.ends import Ends
+from fastq.awaiting.results import Results
 from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
@@ -50,7 +52,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class Client(Workflows, Operators):
+class Client(Workflows, Operators, Results):
     """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(
@@ -70,8 +72,8 @@ class Client(Workflows, Operators):
     def enqueue(self, args: Args, *, conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]) -> Enqueued: ...
     @overload
     def enqueue(
-        self, args: A, *, kind: Kind[A], conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
-    ) -> Enqueued: ...
+        self, args: A, *, kind: Kind[A, R], conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]
+    ) -> Enqueued[R]: ...
     def enqueue(
         self,
         args: Any,
@@ -93,9 +95,14 @@ class Client(Workflows, Operators):
         here = self._here()
         call = calls.one(args, kind, options, self._settings.max_bytes, self._settings.hooks)
         if call.rows:
-            return (here.run_steps(Uniques(call.rows), conn, wake=wake))[0]
-        rows = here.run(call, conn, wake=wake)
-        return Enqueued(rows[0][0])
+            told = (here.run_steps(Uniques(call.rows), conn, wake=wake))[0]
+        else:
+            told = Enqueued((here.run(call, conn, wake=wake))[0][0])
+        if call.result is not None:
+            told.result = call.result
+        if conn is not None:
+            told.in_transaction = True
+        return told
 
     @overload
     def enqueue_many(
@@ -230,6 +237,9 @@ class Client(Workflows, Operators):
             # setdefault is atomic: of two threads that come first, one has made sessions that nobody uses; they opened nothing.
             here = self._sessions.setdefault(home, Sessions(self._settings))
         return here
+
+    def _ends(self) -> Ends:
+        return self._here().ends
 
     def _rows(self, text: str, parameters: tuple[object, ...], conn: Conn | None) -> Rows:
         if conn is not None:

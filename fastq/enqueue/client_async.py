@@ -25,9 +25,11 @@ from fastq.adapters import drivers_async
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.admin.why import ADMITTED, BEFORE, why_of
 from fastq.args.hook import Hook
-from fastq.args.kinds import Args, Kind
+from fastq.args.kinds import Args, Kind, R
 from fastq.args.meta import quoted
 from fastq.args.rate import Rate
+from fastq.awaiting.ends_async import AsyncEnds
+from fastq.awaiting.results_async import AsyncResults
 from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
@@ -50,7 +52,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncWorkflows, AsyncOperators):
+class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncResults):
     """Enqueue jobs: `await AsyncClient().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(
@@ -72,8 +74,8 @@ class AsyncClient(AsyncWorkflows, AsyncOperators):
     ) -> Enqueued: ...
     @overload
     async def enqueue(
-        self, args: A, *, kind: Kind[A], conn: AsyncConn | None = None, wake: bool = True, **options: Unpack[Options]
-    ) -> Enqueued: ...
+        self, args: A, *, kind: Kind[A, R], conn: AsyncConn | None = None, wake: bool = True, **options: Unpack[Options]
+    ) -> Enqueued[R]: ...
     async def enqueue(
         self,
         args: Any,
@@ -95,9 +97,14 @@ class AsyncClient(AsyncWorkflows, AsyncOperators):
         here = self._here()
         call = calls.one(args, kind, options, self._settings.max_bytes, self._settings.hooks)
         if call.rows:
-            return (await here.run_steps(Uniques(call.rows), conn, wake=wake))[0]
-        rows = await here.run(call, conn, wake=wake)
-        return Enqueued(rows[0][0])
+            told = (await here.run_steps(Uniques(call.rows), conn, wake=wake))[0]
+        else:
+            told = Enqueued((await here.run(call, conn, wake=wake))[0][0])
+        if call.result is not None:
+            told.result = call.result
+        if conn is not None:
+            told.in_transaction = True
+        return told
 
     @overload
     async def enqueue_many(
@@ -232,6 +239,9 @@ class AsyncClient(AsyncWorkflows, AsyncOperators):
             # setdefault is atomic: of two threads that come first, one has made sessions that nobody uses; they opened nothing.
             here = self._sessions.setdefault(home, AsyncSessions(self._settings))
         return here
+
+    def _ends(self) -> AsyncEnds:
+        return self._here().ends
 
     async def _rows(self, text: str, parameters: tuple[object, ...], conn: AsyncConn | None) -> Rows:
         if conn is not None:

@@ -12,10 +12,10 @@ It deliberately keeps no job: calls.py collects all of them for one statement, c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from fastq.args.hook import Hook
-from fastq.args.kinds import Args, Kind, kind_of
+from fastq.args.kinds import Args, Kind, R, kind_of
 from fastq.args.queues import QUEUES
 from fastq.args.text import ArgsCodec
 from fastq.args.unique import Unique
@@ -52,7 +52,7 @@ class Enqueue:
         return f"Enqueue({self.args!r}{given})"
 
 
-class Enqueued(int):
+class Enqueued(int, Generic[R]):
     """The id of a job, as a number which also says whether this call has made the job.
 
     It has not where the job is unique and another one holds its key: this is that job's id then, `state` the state in which it
@@ -64,6 +64,8 @@ class Enqueued(int):
     why: str = "new"
     state: State | None = None
     cancelled: int | None = None
+    result: type[R] | None = None  # the type that its kind declares for the value that `work` returns
+    in_transaction: bool = False  # it was enqueued with `conn`, so others see it when that has committed
 
     @classmethod
     def held(cls, holder: int, why: str, state: str | None) -> Self:

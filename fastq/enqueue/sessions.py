@@ -19,6 +19,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastq.adapters import drivers
+from fastq.awaiting.ends import Ends
 from fastq.errors import DuplicateJob, FastqError, WorkflowError
 from fastq.postgres import hints, refusals
 from fastq.postgres.pool import in_threads, pool
@@ -50,6 +51,7 @@ class Sessions:
             self._limiter.rest(math.inf)  # nobody listens
         self._pool = pool.Pool(settings.url, prepare=settings.prepare, seconds=settings.seconds)  # opens nothing yet
         self._later = in_threads.Later()
+        self.ends = Ends(self._read, lambda: self._pool.reached)
 
     def run(self, call: Call, conn: Conn | None, *, wake: bool) -> Rows:
         """Run a call in a transaction of its own, or in the caller's, and see to it that its queues are woken."""
@@ -93,10 +95,10 @@ class Sessions:
             return self._go_on(asking, ask, own)
 
     @contextmanager
-    def connection(self) -> Iterator[Any]:
-        """Lend a connection of our own."""
+    def connection(self, *, patient: bool = True) -> Iterator[Any]:
+        """Lend a connection of our own; if not `patient`, one that can be had now."""
         try:
-            with self._pool.connection() as connection:
+            with self._pool.connection(patient=patient) as connection:
                 yield connection
         except Failed as error:
             explained = refusals.explained(error, self._schema)
@@ -122,6 +124,11 @@ class Sessions:
         self._later.close()
         self._wake(everything=True)
         self._pool.close()
+
+    def _read(self, name: str, parameters: tuple[object, ...]) -> Rows:
+        """Run a statement of fastq/sql that reads, for callers that try again by themselves."""
+        with self.connection(patient=False) as connection:
+            return pool.run(connection, qualified(name, self._schema), parameters)
 
     def _follow(self, steps: Steps, conn: Any) -> None:
         """Run one statement after the other as they are asked for."""

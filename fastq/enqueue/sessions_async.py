@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastq.adapters import drivers_async
+from fastq.awaiting.ends_async import AsyncEnds
 from fastq.errors import DuplicateJob, FastqError, WorkflowError
 from fastq.postgres import hints, refusals
 from fastq.postgres.pool import in_loop, pool_async
@@ -49,6 +50,7 @@ class AsyncSessions:
             self._limiter.rest(math.inf)  # nobody listens
         self._pool = pool_async.AsyncPool(settings.url, prepare=settings.prepare, seconds=settings.seconds)  # opens nothing yet
         self._later = in_loop.Later()
+        self.ends = AsyncEnds(self._read, lambda: self._pool.reached)
 
     async def run(self, call: Call, conn: AsyncConn | None, *, wake: bool) -> Rows:
         """Run a call in a transaction of its own, or in the caller's, and see to it that its queues are woken."""
@@ -92,10 +94,10 @@ class AsyncSessions:
             return await self._go_on(asking, ask, own)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Any]:
-        """Lend a connection of our own."""
+    async def connection(self, *, patient: bool = True) -> AsyncIterator[Any]:
+        """Lend a connection of our own; if not `patient`, one that can be had now."""
         try:
-            async with self._pool.connection() as connection:
+            async with self._pool.connection(patient=patient) as connection:
                 yield connection
         except Failed as error:
             explained = refusals.explained(error, self._schema)
@@ -121,6 +123,11 @@ class AsyncSessions:
         await self._later.aclose()
         await self._wake(everything=True)
         await self._pool.close()
+
+    async def _read(self, name: str, parameters: tuple[object, ...]) -> Rows:
+        """Run a statement of fastq/sql that reads, for callers that try again by themselves."""
+        async with self.connection(patient=False) as connection:
+            return await pool_async.run(connection, qualified(name, self._schema), parameters)
 
     async def _follow(self, steps: Steps, conn: Any) -> None:
         """Run one statement after the other as they are asked for."""

@@ -62,6 +62,8 @@ PARAMETERS = {
     "job_rest": ("default", ["nap"], *START, 100, CHANNEL),
     "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
     "job_check": (0, 500),
+    "job_ended": (IDS,),
+    "job_ends": (IDS, 5.0),
     "job_show": (1,),
     "job_to_cancel": (IDS,),
     "job_why": (1, 100, 100),
@@ -77,6 +79,9 @@ PARAMETERS = {
     "once_forget": (*FENCE, "", "", 100, 30.0),
     "pause_begin": ("kind", "nap", '""', '"why"', None, 60.0, CHANNEL),
     "pause_end": ("kind", "nap", '""', CHANNEL),
+    "progress_forget": (*FENCE, 0, 100, 3600.0),
+    "progress_note": (IDS, [1] * 3, [0.5] * 3, [""] * 3),
+    "progress_show": (1,),
     "pause_over": (*FENCE, CHANNEL),
     "periodic_define": (
         *[["report"], ["every 30"], ["UTC"], ["once"], [0], ["0f"], ["report"], ["{}"], ["default"], [1], [25], [None]],
@@ -192,6 +197,9 @@ def crowded(server, request):
         "insert into fastq.workflow_edge select n, m, m + 1, false from generate_series(1, 10) n, generate_series(0, 998) m"
     )
     opened.execute("insert into fastq.workflow_event (workflow, step) select n, 0 from generate_series(1, 1000) n")
+    opened.execute(
+        "insert into fastq.job_progress (job, fraction, attempt, text) select n, 0, 1, '' from generate_series(1, 10000) n"
+    )
     opened.execute("select brin_summarize_new_values('fastq.job_archive_default_id_finalized_at_idx')")
     if request.param == "current statistics":
         opened.execute("analyze")

@@ -260,6 +260,20 @@ def test_an_enqueuer_with_the_second_grants_looks_up_cancels_and_retries(granted
         conn.rollback()
 
 
+def test_an_enqueuer_with_the_grants_for_results_waits_and_sees_progress(granted):
+    page = (DOCS / "postgres.md").read_text()
+    [more] = re.findall(r"^```sql\n(grant select \(id\) on fastq\.job to .*?)^```", page, re.MULTILINE | re.DOTALL)
+    with psycopg.connect(granted, cursor_factory=psycopg.RawCursor) as conn:
+        conn.execute(more.replace("shop_", PREFIX).encode())
+        conn.execute(f"set local role {PREFIX}web")
+        session = db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False)
+
+        assert session.run("job_ends", [1, 4711], 60.0)
+        assert session.run("job_ended", [4711]) == []
+        assert session.run("progress_show", 1) == []
+        conn.rollback()
+
+
 def test_an_enqueuer_with_the_grants_for_unique_jobs_enqueues_them(granted):
     page = (DOCS / "postgres.md").read_text()
     [more] = re.findall(r"^```sql\n(grant insert \(id, waits_for\).*?)^```", page, re.MULTILINE | re.DOTALL)

@@ -18,7 +18,7 @@ import pydantic
 import sqlalchemy.ext.asyncio
 import sqlalchemy.orm
 
-from fastq import Crash, Enqueuing, Hook, JobDetail, State, current_job
+from fastq import Crash, Enqueuing, Finished, Hook, JobDetail, JobProgress, State, current_job
 from fastq.admin import GateRow, HeldRow, KeyRow, PauseRow
 from fastq.args.kinds import Args, Kind, kind
 from fastq.args.unique import Unique
@@ -69,7 +69,12 @@ class PlainStruct(msgspec.Struct):
     n: int
 
 
+class Receipt(msgspec.Struct):
+    number: int
+
+
 MAIL = Kind("mail", MailDict)
+RECEIPT = Kind("receipt", MailDict, result=Receipt)
 PLAIN = Kind("plain", PlainStruct, queue="slow")
 
 # Options
@@ -128,6 +133,48 @@ client.enqueue_many([SortArgs(["whale"]), "sort"])  # wrong
 assert_type(client.enqueue(SortArgs(["whale"])), Enqueued)
 assert_type(client.enqueue(SortArgs(["whale"])).new, bool)
 client.enqueue_many([PlainStruct(1)], kind=MAIL)  # wrong
+
+# Results
+
+Kind("mail", MailDict, result=Receipt, queue=3)  # wrong
+assert_type(client.wait(client.enqueue(MailDict(to="x"), kind=RECEIPT)).output, Receipt)
+assert_type(client.wait(client.enqueue(MailDict(to="x"), kind=RECEIPT), timeout=3).unwrap(), Receipt)
+assert_type(client.wait(1, result=Receipt), Finished[Receipt])
+assert_type(client.wait(client.enqueue(SortArgs(["whale"])), result=list[str]).output, list[str])
+assert_type(client.wait_many([1, 2], result=Receipt), list[Finished[Receipt]])
+assert_type(client.wait(1).ok, bool)
+assert_type(client.progress(1), JobProgress | None)
+client.wait("1")  # wrong
+client.wait(1, 3)  # wrong
+client.wait(1, timeout="3")  # wrong
+
+
+async def wait_async(async_client: AsyncClient) -> None:
+    assert_type((await async_client.wait(await async_client.enqueue(MailDict(to="x"), kind=RECEIPT))).output, Receipt)
+    async_client.wait(1).output  # wrong  # noqa: B018 - not awaited
+
+
+@registry.register
+class ReceiptWorker(Worker[MailDict, Receipt], kind=RECEIPT):
+    def work(self, job: Job[MailDict]) -> Receipt | Snooze:
+        job.progress(0.5, "half")
+        job.progress("half")  # wrong
+        return Receipt(1)
+
+
+class AsyncReceiptWorker(Worker[SortArgs, list[Receipt]]):
+    async def work(self, job: Job[SortArgs]) -> list[Receipt]:
+        return [Receipt(1)]
+
+
+class ReturnsOther(Worker[SortArgs, Receipt]):
+    def work(self, job: Job[SortArgs]) -> str: ...  # wrong
+
+
+class ReturnsOtherAsync(Worker[SortArgs, Receipt]):
+    async def work(self, job: Job[SortArgs]) -> str: ...  # wrong
+
+
 client.enqueue(SortArgs(["whale"]), unique=Unique("strings", until="start"))
 client.enqueue_many([Enqueue(SortArgs(["whale"]), unique=Unique())], unique=Unique(()))
 client.enqueue(SortArgs(["whale"]), unique="strings")  # wrong

@@ -51,6 +51,18 @@ class Semaphore:
         self._left.release()
 
 
+class Bell(asyncio.Event):
+    """Something that is waited for no longer than a time."""
+
+    async def wait(self, timeout: float) -> bool:  # type: ignore[override]  # noqa: ASYNC109 - as threading's has it
+        """Wait until it is set; False if the time is over first."""
+        try:
+            async with asyncio.timeout(timeout):
+                return bool(await super().wait())
+        except TimeoutError:
+            return False
+
+
 class Later:
     """Calls that are to be made in some milliseconds, each in a task of its own; one client's, in one event loop."""
 

@@ -32,6 +32,10 @@ Semaphore = threading.Semaphore
 """A number of things; `acquire` takes one and waits for it until the timeout, and is False if there was none."""
 
 
+Bell = threading.Event
+"""Something that is waited for no longer than a time."""
+
+
 class Later:
     """Calls that are to be made in some milliseconds, each in a thread of its own; one client's, in one process."""
 

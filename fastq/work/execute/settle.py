@@ -57,8 +57,10 @@ def _tell(job: Job[Any], result: object) -> None:
     """Report an outcome that somebody may want to hear of, though nothing has failed."""
     if isinstance(result, Snooze):
         emit("job.snoozed", level=logging.DEBUG, id=job.id, kind=job.kind, seconds=result.seconds)
-    elif type(result) is Output and (worker := job.batch.worker) is not None and worker.kind.result is not None:
-        if reason := misfit(result.json, worker.kind.result):
+    elif type(result) is Output and (worker := job.batch.worker) is not None:
+        declared = worker.kind.result
+        reason = None if declared is None else misfit(result.json, declared)
+        if reason:
             emit("output.unfit", level=logging.WARNING, id=job.id, kind=job.kind, reason=reason)
 
 
