@@ -15,6 +15,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from fastq.args.meta import CARRIED
+from fastq.args.options import DEFAULT_QUEUE
 from fastq.errors import OptionError
 
 if TYPE_CHECKING:
@@ -49,19 +50,25 @@ MOST_CARRIED = 4_096
 
 
 class Enqueuing:
-    """A job that is about to be enqueued, as the `enqueue` of a hook sees it: its `kind` (a name), its `args`, its `options`.
+    """A job that is about to be enqueued, as the `enqueue` of a hook sees it: its `kind` (a name), `queue`, `args` and `options`.
 
     `options` is a dict of those that were given for this job; a hook changes it like any dict, and the same checks follow. The
     values that `carry` is given travel with the job, as JSON: in the worker they are `job.carried`.
     """
 
-    __slots__ = ("args", "carried", "kind", "options")
+    __slots__ = ("_queue", "args", "carried", "kind", "options")
 
-    def __init__(self, kind: str, args: Any, options: Mapping[str, Any]) -> None:
+    def __init__(self, kind: str, args: Any, options: Mapping[str, Any], queue: str | None = None) -> None:
+        self._queue = queue or DEFAULT_QUEUE
         self.kind = kind
         self.args = args
         self.options: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
         self.carried: dict[str, Any] = {}
+
+    @property
+    def queue(self) -> str:
+        """Name the queue that the job goes to by its options as they are now, else by its kind."""
+        return str(self.options.get("queue") or self._queue)
 
     def carry(self, **values: Any) -> None:
         """Have values travel with the job: texts, numbers, lists and dicts of these."""

@@ -24,7 +24,7 @@ def asked(
     hooks: Iterable[Hook], kind: Kind[Any], args: Any, options: Options, own: Options | None = None
 ) -> tuple[Options, str | None]:
     """Return the options of a job as its hooks want them, and the values that travel with it as JSON, None if there are none."""
-    enqueuing = Enqueuing(kind.name, args, options if own is None else merged(options, own))
+    enqueuing = Enqueuing(kind.name, args, options if own is None else merged(options, own), kind.queue)
     for hook in {id(hook): hook for hook in (*hooks, *kind.asked)}.values():
         hook.enqueue(enqueuing)
     wanted = cast("Options", enqueuing.options)

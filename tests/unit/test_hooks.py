@@ -9,6 +9,7 @@ import pytest
 from fastq import Args, Cancel, Client, Hook, Job, Kind, Registry, Snooze, Worker
 from fastq.board.board import Board
 from fastq.errors import OptionError, RegistryError
+from fastq.hooks.asking import asked
 from fastq.jobs.outcome import Failed, Output
 from fastq.work.codec.codec import decode
 from fastq.work.execute.modes import modes_for
@@ -331,3 +332,19 @@ def test_a_job_made_by_hand_passes_no_hook():
     worker.work(Job.of(None))
 
     assert told == ["work"]
+
+
+@pytest.mark.parametrize(
+    ("of_kind", "options", "queue"),
+    [(None, {}, "default"), ("mails", {}, "mails"), ("mails", {"queue": "slow"}, "slow"), ("mails", {"tags": ["a"]}, "mails")],
+)
+def test_a_hook_sees_the_queue_that_a_job_is_enqueued_to(of_kind, options, queue):
+    seen = []
+
+    class Seeing(Hook):
+        def enqueue(self, enqueuing):
+            seen.append(enqueuing.queue)
+
+    asked([Seeing()], Kind("mail", dict, queue=of_kind), {}, options)
+
+    assert seen == [queue]
