@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 from setproctitle import setproctitle
 
 from fastq import log
+from fastq.hooks import leaving
 from fastq.work.codec import codec
 from fastq.work.shared import forks, stdout
 
@@ -74,7 +75,9 @@ def die_with_parent() -> None:
 
 
 def end(code: int) -> NoReturn:
-    """End without running the app's exit handlers among threads that may be stuck."""
+    """End without the app's exit handlers, among threads that may be stuck; an end in good order sends what hooks have kept."""
+    if code in (0, RECYCLED):
+        leaving.send_off()
     for flush in (stdout.finish, sys.stderr.flush):
         try:
             flush()
