@@ -4,7 +4,8 @@
     registry.register(SortWorker)                       where it is done, by `fastq run app:registry`
 
 Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.logs`,
-`fastq.testing` and `fastq.events.subscribe`; all else may change. `kind` and `Kind` are the two further ways to declare args.
+`fastq.testing`, `fastq.events.subscribe`, and the hooks `Tracing` and `Sentry` of `fastq.integrations`; all else may change.
+`kind` and `Kind` are the two further ways to declare args.
 
 The folders beside this file are rooms; each begins with a sentence about itself. The modules beside them serve all rooms, in any
 process: app.py imports the application, config.py has the settings, environment.py hands them on, events.py and log.py report,

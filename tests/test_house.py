@@ -25,7 +25,7 @@ ROOMS = (
     "jobs",
     "hooks",
     "jobs/registry",
-    "settings workflows",
+    "settings workflows integrations",
     "config",
     "environment log sql board app",
     "logs",

@@ -148,7 +148,7 @@ class ErrorHandler(_Handler):
             return decided
 
     def _decision(self, job: Job[Any], raised: BaseException) -> Verdict | None:
-        error = _failure(raised)
+        error = failure_of(raised)
         if error is None:
             return None
         try:
@@ -157,7 +157,7 @@ class ErrorHandler(_Handler):
             return _fitting(another, error)
 
     async def _decision_async(self, job: Job[Any], raised: BaseException) -> Verdict | None:
-        error = _failure(raised)
+        error = failure_of(raised)
         if error is None:
             return None
         try:
@@ -185,7 +185,7 @@ class CrashHandler(_Handler):
         return await proceed() if decided is None else decided
 
 
-def _failure(raised: BaseException) -> BaseException | None:
+def failure_of(raised: BaseException) -> BaseException | None:
     """Return the error by which an attempt fails; None if the exception is a decision, or ends a job that was cancelled."""
     if not isinstance(raised, Exception) and raised.args and isinstance(raised.args[0], JobInterrupt):
         raised = raised.args[0]  # a CancelledError: fastq has told the job to end, and the event loop puts the reason there

@@ -1,0 +1,120 @@
+"""Share between the hooks of this room: a block around an attempt that learns how it ends, and headers that travel with a job.
+
+The block runs where the job runs, in an executor thread or on the event loop; headers are written by the thread or event loop
+that enqueues. A hook keeps nothing of a job: a `Watch` is made for each attempt, and ends with it.
+
+Invariant: the value and the exception of the work pass as they are: a hook of this room watches and decides nothing. It
+deliberately never looks at args.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from fastq.args.hook import Enqueuing, Hook
+from fastq.hooks.handlers import failure_of
+from fastq.jobs.outcome import Cancel, Discard, RateLimited, Retry, Snooze, Standing, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from fastq.jobs.job import Job
+
+MOST_HEADERS = 1_500
+"""Bytes of JSON that the headers of one hook may take of the 4,096 that a job carries (args/hook.py): both hooks fit, and leave
+room for values of the user's. Traces need some 250; the rest is baggage, which others have put there."""
+
+VERDICTS = {Snooze: "snoozed", RateLimited: "rate_limited", Cancel: "cancelled", Discard: "discarded", Retry: "failed"}
+"""The outcome that each decision is told as."""
+
+
+class Watch:
+    """A block around one attempt, which is given the value of the work."""
+
+    def __init__(self, job: Job[Any]) -> None:
+        self.job = job
+        self._value: object = None
+
+    def returned(self, value: object) -> object:
+        """Take the value of the work, and return it."""
+        self._value = value
+        return value
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self.begin()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None) -> None:
+        """End, with the outcome of the attempt and the error by which it has failed."""
+        self.end(*_ended(self.job, self._value, raised))
+
+    def begin(self) -> None:
+        """Begin to watch."""
+
+    def end(self, outcome: str, error: BaseException | None) -> None:
+        """Tell how the attempt has ended."""
+
+
+class Watcher(Hook):
+    """A hook that has a `Watch` stand around the work of both forms."""
+
+    def watch(self, job: Job[Any]) -> Watch:
+        """Make the block for an attempt."""
+        return Watch(job)
+
+    def work(self, job: Job[Any], proceed: Callable[[], object]) -> object:
+        """Watch a `def work`."""
+        with self.watch(job) as watch:
+            return watch.returned(proceed())
+
+    async def work_async(self, job: Job[Any], proceed: Callable[[], Awaitable[object]]) -> object:
+        """Watch an `async def work`."""
+        with self.watch(job) as watch:
+            return watch.returned(await proceed())
+
+
+def has_next(job: Job[Any]) -> bool:
+    """Tell whether a failure of this attempt leaves another one."""
+    return job.attempt < job.max_attempts
+
+
+def carry(enqueuing: Enqueuing, name: str, headers: dict[str, str]) -> None:
+    """Have headers travel with a job; where they are too long the longest stay behind, for a trace must not refuse a job."""
+    while headers and len(msgspec.json.encode(headers)) > MOST_HEADERS:
+        del headers[max(headers, key=lambda header: len(headers[header]))]
+    if headers:
+        enqueuing.carry(**{name: headers})
+
+
+def carried(job: Job[Any], name: str) -> dict[str, str]:
+    """Return the headers that have come with a job; none if it has none, or other values by this name."""
+    headers = job.carried.get(name)
+    if not isinstance(headers, Mapping):
+        return {}
+    return {header: value for header, value in headers.items() if isinstance(value, str)}
+
+
+def _ended(job: Job[Any], value: object, raised: BaseException | None) -> tuple[str, BaseException | None]:
+    """Return the outcome of an attempt as it is told, and the error by which it has failed."""
+    error = None if raised is None else failure_of(raised)
+    if error is not None:
+        if error is not raised and raised is not None:  # of a job on the event loop that was told to end: it has been nowhere
+            error = error.with_traceback(raised.__traceback__)
+        return _standing(job) or ("failed" if has_next(job) else "discarded"), error
+    if raised is not None and not isinstance(raised, Verdict):
+        return "interrupted", None
+    decided = value if raised is None else raised
+    if isinstance(job.outcome, Standing) or not isinstance(decided, Verdict):
+        return _standing(job) or "completed", None
+    told = VERDICTS.get(type(decided), type(decided).__name__.lower())
+    return ("discarded" if told == "failed" and not has_next(job) else told), None
+
+
+def _standing(job: Job[Any]) -> str:
+    """Name the outcome of a job that has ended in a transaction: by which verdict, that one knows."""
+    return "ended" if isinstance(job.outcome, Standing) else ""
