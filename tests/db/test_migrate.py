@@ -212,7 +212,7 @@ def test_a_schema_of_an_older_or_newer_version_is_refused_with_the_remedy(databa
     with pytest.raises(MigrationError, match="upgrade fastq-jobs"):
         migrate(database)
 
-    execute(database, "update fastq.migration set version = version - 101 - %s", len(NAMES))
+    execute(database, "update fastq.migration set version = version - 101 - %s", int(NAMES[-1][:4]))
     with pytest.raises(MigrationError, match=r"has version -\d+, this program needs \d+: run fastq migrate"):
         checked(database)
 
