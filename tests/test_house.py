@@ -34,7 +34,7 @@ ROOMS = (
     "schema adapters service",
     "leases awaiting",
     "work/shared admin lead/term",
-    "admin/deploys",
+    "admin/dead admin/deploys",
     "enqueue/operate",
     "work/codec lead/chores lead/gate lead/unique lead/workflow enqueue",
     "work/cursor lead",

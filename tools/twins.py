@@ -90,6 +90,21 @@ TWINS = (
         },
     ),
     Twin(
+        "fastq/admin/dead/letters_async.py",
+        "fastq/admin/dead/letters.py",
+        {
+            "replay and delete them: methods of a client in an event loop.": "replay and delete them: methods of a client.",
+            "A base class of `AsyncClient` (enqueue/client_async.py), which owns": (
+                "A base class of `Client` (enqueue/client.py), and of an operator's\n(operating.py), which own"
+            ),
+            """Its methods run in
+the caller's event loop.""": """Its methods run in
+the caller's thread.""",
+            "`DeadLetters` (letters.py) is": "`AsyncDeadLetters` (letters_async.py) is",
+            "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
+        },
+    ),
+    Twin(
         "fastq/enqueue/workflows_async.py",
         "fastq/enqueue/workflows.py",
         {
@@ -128,11 +143,15 @@ TWINS = (
             """\
 Enqueue jobs from an event loop, look at them, cancel, retry and pause them; workflows_async.py adds workflows.
 
+Discarded jobs are in admin/dead/letters_async.py.
+
 `Client` (client.py) does the same in programs with threads, and is made from this file.
 
 One client per program, made anywhere; it connects when it is first used. Each event loop that uses it gets connections of its
 own, and so does a forked child; loops in several threads may share it. With `conn`""": """\
 Enqueue jobs from programs with threads, look at them, cancel, retry and pause them; workflows.py adds workflows.
+
+Discarded jobs are in admin/dead/letters.py.
 
 `AsyncClient` (client_async.py) does the same in an event loop.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastq.args.gates import read_entries
-from fastq.args.meta import CAUSE
+from fastq.args.meta import CAUSE, REPLAY_OF
 from fastq.args.unique import UNIQUE
 from fastq.awaiting.finished import JobProgress
 from fastq.jobs.job import State
@@ -90,7 +90,7 @@ class JobDetail(JobRow):
     attempt failed), 'crashed' (its process died), 'lost' (its process showed no life any more), 'asked' (its cancellation was
     asked for), 'worker' (its worker cancelled it), 'rate' (it could not start at once, and its rate drops such jobs) or 'parent'
     (a job before it in its workflow was cancelled or discarded: `because` in `meta` has these, the nearest first). `unique` is
-    the key of a unique job: [its digest, until, within].
+    the key of a unique job: [its digest, until, within]. `replay_of` is the discarded job that this one does once more.
     """
 
     args_json: str
@@ -105,6 +105,7 @@ class JobDetail(JobRow):
 
     cause = CAUSE
     unique = UNIQUE
+    replay_of = REPLAY_OF
 
     @property
     def args(self) -> Any:

@@ -89,6 +89,9 @@ WORKFLOW = Key("workflow", list[int])
 """The workflow that the job belongs to, and its step there; of a job that a workflow has called, the workflow alone. It is
 written by the statements that enqueue such jobs, and read by those that end a step."""
 
+REPLAY_OF = Key("replay_of", int)
+"""The discarded job that this one does once more; dead_replay.sql writes it."""
+
 
 CARRIED = Key("carried", dict[str, Any])
 """The values that hooks have given a job when it was enqueued, by name."""

@@ -39,6 +39,7 @@ COMMANDS = {
     "enqueue": "enqueue a job by hand",
     "check": "list jobs that wait and that your code could not run",
     "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
+    "dead": "list discarded jobs in groups, replay and delete them",
     "queues": "list, pause and resume queues",
     "gates": "list the gates that jobs go through, set and remove their numbers",
     "pauses": "list, add and remove pauses: of queues, kinds, keys, everything",

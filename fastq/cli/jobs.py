@@ -251,6 +251,7 @@ def _facts(detail: admin.JobDetail, waits: str | None) -> list[tuple[str, object
         ("args", detail.args_json),
         ("output", detail.output_json),
         ("cause", detail.cause),
+        ("replays", detail.replay_of),
         ("meta", msgspec.json.encode(detail.meta).decode() if detail.meta else None),
     ]
 

@@ -1,6 +1,8 @@
 # Made by tools/twins.py from fastq/enqueue/client_async.py: change that file, then run `make twins`.
 """Enqueue jobs from programs with threads, look at them, cancel, retry and pause them; workflows.py adds workflows.
 
+Discarded jobs are in admin/dead/letters.py.
+
 `AsyncClient` (client_async.py) does the same in an event loop.
 
 One client per program, made anywhere, shared by all threads; it connects when it is first used, and a forked child connects for
@@ -22,6 +24,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from fastq.adapters import drivers
+from fastq.admin.dead.letters import DeadLetters
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.admin.why import ADMITTED, BEFORE, why_of
 from fastq.args.hook import Hook
@@ -52,7 +55,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class Client(Workflows, Operators, Results):
+class Client(Workflows, Operators, Results, DeadLetters):
     """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(
@@ -250,6 +253,12 @@ class Client(Workflows, Operators, Results):
 
     def _asked(self, asking: Asking[T], conn: Conn | None) -> T:
         return self._here().answered(asking, conn)
+
+    def _ask(self, name: str, parameters: tuple[object, ...]) -> Rows:
+        return self._rows(self._settings.text(name), parameters, None)
+
+    def _ask_hinting(self, name: str, parameters: tuple[object, ...]) -> Rows:
+        return self._hinting(self._settings.text(name), parameters, None)
 
     def _hinting(self, text: str, values: tuple[object, ...], conn: Conn | None) -> Rows:
         """Run a statement that notifies."""

@@ -1,5 +1,7 @@
 """Enqueue jobs from an event loop, look at them, cancel, retry and pause them; workflows_async.py adds workflows.
 
+Discarded jobs are in admin/dead/letters_async.py.
+
 `Client` (client.py) does the same in programs with threads, and is made from this file.
 
 One client per program, made anywhere; it connects when it is first used. Each event loop that uses it gets connections of its
@@ -22,6 +24,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from fastq.adapters import drivers_async
+from fastq.admin.dead.letters_async import AsyncDeadLetters
 from fastq.admin.jobs import ATTEMPTS_TO_FIND, JobDetail, detail_of
 from fastq.admin.why import ADMITTED, BEFORE, why_of
 from fastq.args.hook import Hook
@@ -52,7 +55,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncResults):
+class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncResults, AsyncDeadLetters):
     """Enqueue jobs: `await AsyncClient().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(
@@ -252,6 +255,12 @@ class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncResults):
 
     async def _asked(self, asking: Asking[T], conn: AsyncConn | None) -> T:
         return await self._here().answered(asking, conn)
+
+    async def _ask(self, name: str, parameters: tuple[object, ...]) -> Rows:
+        return await self._rows(self._settings.text(name), parameters, None)
+
+    async def _ask_hinting(self, name: str, parameters: tuple[object, ...]) -> Rows:
+        return await self._hinting(self._settings.text(name), parameters, None)
 
     async def _hinting(self, text: str, values: tuple[object, ...], conn: AsyncConn | None) -> Rows:
         """Run a statement that notifies."""

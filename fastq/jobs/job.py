@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import msgspec
 
-from fastq.args.meta import CARRIED, EMPTY, WORKFLOW
+from fastq.args.meta import CARRIED, EMPTY, REPLAY_OF, WORKFLOW
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
 from fastq.errors import FastqError
 from fastq.jobs.deps import Dep, Deps, given
@@ -185,10 +185,10 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     """One attempt at a job; the argument of `Worker.work`.
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
-    periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `carried` (values that hooks have given it when it was
-    enqueued), `meta` (values that features of fastq keep with it), and `cancelled`: true once it is to end. To call: `progress`;
-    `transaction`, which has it end with the rows that you write. `Job.of(args)` makes one for a test. The other fields are
-    fastq's own.
+    periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `replay_of` (the discarded job that it repeats),
+    `carried` (values that hooks have given it when it was enqueued), `meta` (values that features of fastq keep with it), and
+    `cancelled`: true once it is to end. To call: `progress`; `transaction`, which has it end with the rows that you write.
+    `Job.of(args)` makes one for a test. The other fields are fastq's own.
     """
 
     id: int
@@ -198,6 +198,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     batch: JobBatch
     outcome: object = None
     cancelled: bool = False
+    replay_of = REPLAY_OF
 
     @classmethod
     def of(

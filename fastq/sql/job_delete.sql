@@ -23,6 +23,8 @@ with mine as (
     delete from fastq.job_archive
     where id = any ($1::bigint[]) and (select count(*) from kept) is not null
     returning id, state, meta
+), raised as (
+    delete from fastq.dead where id = any (array(select id from erased))
 ), freed as (
     delete from fastq.gate_permit
     where job = any (array(select id from (select id, meta from gone union all select id, meta from erased) as gone where meta ->> 'gates'::text is not null))

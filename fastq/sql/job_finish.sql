@@ -28,6 +28,11 @@ with given as (
         output::json
     from done
     returning id
+), died as (
+    insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, tags, error, meta)
+    select id, now(), priority, max_attempts, queue, kind, 'failed', args, tags, left(coalesce(error::jsonb ->> 'error'::text, errors -> -1 ->> 'error'::text, ''), 1000), meta
+    from done where final = 'discarded'
+    on conflict do nothing
 ), freed as (
     delete from fastq.gate_permit
     where job = any (array(select id from (select id, meta from done where final <> 'discarded' or not starts_with(coalesce(meta ->> 'gates'::text, ''), '[["order-hold"')) as gone where meta ->> 'gates'::text is not null))

@@ -75,6 +75,8 @@ with mine as (
         union all select id from keys_taken
     ))
     returning *
+), raised as (
+    delete from fastq.dead where id = any (array(select id from taken))
 ), revived as (
     -- Below the largest smallint by one: the claim adds one, and must never fail.
     insert into fastq.job (id, created_at, attempted_at, state, priority, attempt, max_attempts, crashes, queue, kind, args, tags, errors, meta, seq, waits_for)

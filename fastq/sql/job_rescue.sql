@@ -50,6 +50,11 @@ with held as (
         coalesce(meta, '{}') || jsonb_build_object('cause', case when cancel_requested then 'asked' else 'lost' end)
     from ended
     returning id, kind, attempt, state
+), died as (
+    insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, tags, error, meta)
+    select id, now(), priority, max_attempts, queue, kind, 'lost', args, tags, left(coalesce($10::jsonb ->> 'error'::text, ''), 1000), meta
+    from ended where not cancel_requested
+    on conflict do nothing
 ), freed as (
     delete from fastq.gate_permit
     where job = any (array(select id from (select id, meta from ended where cancel_requested or not starts_with(coalesce(meta ->> 'gates'::text, ''), '[["order-hold"')) as gone where meta ->> 'gates'::text is not null))

@@ -12,6 +12,8 @@ with failed as materialized (
     delete from fastq.job_archive
     where id >= (select min(job) from failed) and id <= (select max(job) from failed) and id in (select job from failed)
     returning *
+), raised as (
+    delete from fastq.dead where id = any (array(select id from taken))
 ), again as materialized (
     select failed.step, failed.job from failed join taken on taken.id = failed.job
 ), forgotten as (

@@ -23,6 +23,8 @@ insert into fastq.queue (name, created_at) values ('unused', now() - interval '1
 insert into fastq.once (name, item, at) values ('n', 'i', now() - interval '1 year');
 insert into fastq.job_archive (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)
     values (77, now(), '2000-01-01 12:00Z', 'completed', 1, 1, 25, 0, 'default', 'nap', '{}');
+insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, error)
+    values (78, '2000-01-01 13:00Z', 1, 25, 'default', 'nap', 'failed', '{}', '');
 insert into fastq.lease (name, term, expires_at) values ('leader:gone', 1, '2000-01-01');
 insert into fastq.chore (lease, name, term) values ('leader:gone', 'prune', 1);
 insert into fastq.periodic (name, schedule, hash, kind, args, queue, priority, max_attempts, next_tick)
@@ -43,6 +45,7 @@ DAY = ("2000-01-01 00:00Z", "2000-01-02 00:00Z")
 FENCED = {  # parameters after the fence, with which the statement would change something
     "archive_prune": (None, *DAY, [77], ["(0,1)"]),
     "archive_prune_default": (7, 100),
+    "dead_prune": (7, 10),
     "domain_queues": ("default", ["late"]),
     "gate_admit": ([5], CHANNEL),
     "gate_begin": (),
@@ -75,6 +78,8 @@ HARMLESS = {"lease_hold", "workflow_hold"}  # they only look
 TABLES = (
     "job",
     "job_archive",
+    "dead",
+    "dead_count",
     "process",
     "queue",
     "once",

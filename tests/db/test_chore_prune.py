@@ -182,10 +182,10 @@ def test_what_came_to_a_place_after_the_look_is_not_deleted(lead_with, connectio
     [(place, low)] = connection.execute("select ctid::text, finalized_at from fastq.job_archive")
     high = low + timedelta(seconds=1)
 
-    assert site.write("archive_prune", None, low, high, [1], [place]) == (0,), "another id"
-    assert site.write("archive_prune", None, high, high + timedelta(hours=1), [1_001], [place]) == (0,), "another time"
-    assert site.write("archive_prune", ["other"], low, high, [1_001], [place]) == (0,), "another queue"
-    assert site.write("archive_prune", None, low, high, [1_001], [place]) == (1,)
+    assert site.write("archive_prune", None, low, high, [1], [place]) == (0, 0), "another id"
+    assert site.write("archive_prune", None, high, high + timedelta(hours=1), [1_001], [place]) == (0, 0), "another time"
+    assert site.write("archive_prune", ["other"], low, high, [1_001], [place]) == (0, 0), "another queue"
+    assert site.write("archive_prune", None, low, high, [1_001], [place]) == (1, 0)
 
 
 def test_a_row_that_a_trigger_keeps_is_told_and_the_others_go(lead_with, connection, events):

@@ -236,7 +236,9 @@ def gate_faults(texts):
             and not parts["freed"].keys() & parts["told"].keys() >= {name}
         ):
             faults.append(f"{name}: it ends jobs and gives no slots back")
-        back = "insert into fastq.job (id," in text and "from fastq.job_archive" in text
+        back = (
+            "insert into fastq.job (id," in text and "from fastq.job_archive" in text and name != "dead_replay"
+        )  # those are new jobs
         if back and not parts["freed"].keys() & parts["told"].keys() & parts["arrived"].keys() >= {name}:
             faults.append(f"{name}: it brings jobs back that may hold slots, and does not give these back")
         if "'discarded'" in text and name in parts["freed"] and "job_archive (id" in text and HOLDS not in plain(text):
@@ -280,7 +282,7 @@ def faults(texts, tables):
 def test_equal_fragments_are_equal(tables):
     assert faults(TEXTS, tables) == []
     assert sum(1 for text in TEXTS.values() for _ in inserts(text, "job_archive")) == 13
-    assert sum(1 for text in TEXTS.values() for _ in inserts(text, "job")) == 10  # and COPY
+    assert sum(1 for text in TEXTS.values() for _ in inserts(text, "job")) == 11  # and COPY
 
 
 MUTANTS = {

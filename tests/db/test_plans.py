@@ -20,7 +20,13 @@ IDS, CLAIMS = [1, 2, 3], [CLAIM]
 FENCE = ("leader:default", "me", 1)
 GATES = '[["limit", "api", "", 1, 20]]'
 UNIQUE = ("nap", "default", "1", "25", "{}", None, None, None, '{"unique": ["00", "end", null]}')
+DEAD = ("2026-01-01 00:00Z", "2026-01-01 00:01Z")
 PARAMETERS = {
+    "dead_list": ("2100-01-01", 0, "2000-01-01", None, None, 100),
+    "dead_after": ("2000-01-01", 0, "2100-01-01", None, None, 100),
+    "dead_replay": ("1,2,3", None, 0.0, 0, False, CHANNEL),
+    "dead_delete": ("1,2,3", *DEAD, CHANNEL),
+    "dead_prune": (*FENCE, 7, 100),
     "gate_admit": (*FENCE, IDS, CHANNEL),
     "gate_begin": FENCE,
     "gate_drop": (*FENCE, IDS, CHANNEL),
@@ -129,7 +135,7 @@ PARAMETERS = {
 }
 INDEX = re.compile(
     r"\b(?:job|once|periodic|periodic_tick|process|gate_event|gate_permit)_(?:ready|pkey|due|waiting|cancel_requested|id)\b"
-    r"|\b(?:job_archive_id|unique_key_pkey|unique_key_success)\b"
+    r"|\b(?:job_archive_id|dead_ended|dead_pkey|dead_count_pkey|unique_key_pkey|unique_key_success)\b"
     r"|\bworkflow(?:_(?:step|edge|event))?_(?:pkey|open|ended|name|fate|child|of)\b"
 )
 WALKS = {
@@ -143,7 +149,7 @@ WALKS = {
 }
 """Tables that a statement is to read from end to end."""
 
-GROWS = {"job", "gate_permit", "gate_event", "unique_key", "workflow", "workflow_step", "workflow_edge", "workflow_event"}
+GROWS = {"dead", "job", "gate_permit", "gate_event", "unique_key", "workflow", "workflow_step", "workflow_edge", "workflow_event"}
 FIRST = {
     "job_due": {"job_due"},
     "job_to_cancel": {"job_cancel_requested"},
@@ -156,7 +162,12 @@ FIRST = {
 """Indexes that a statement reads from their beginning, since what is first there is what it looks for."""
 
 # An index that is used to find a conflict is not in the plan's scans.
-CONFLICT = {"once": {"once_pkey"}, "process_beat": {"process_pkey"}, "periodic_enqueue": {"periodic_tick_pkey"}}
+CONFLICT = {
+    "dead_prune": {"dead_count_pkey"},
+    "once": {"once_pkey"},
+    "process_beat": {"process_pkey"},
+    "periodic_enqueue": {"periodic_tick_pkey"},
+}
 
 
 @pytest.fixture(scope="module", params=["current statistics", "statistics of an empty table"])
@@ -199,6 +210,11 @@ def crowded(server, request):
     opened.execute("insert into fastq.workflow_event (workflow, step) select n, 0 from generate_series(1, 1000) n")
     opened.execute(
         "insert into fastq.job_progress (job, fraction, attempt, text) select n, 0, 1, '' from generate_series(1, 10000) n"
+    )
+    opened.execute(
+        "insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, error)"
+        " select n, now() + n * interval '1 us', 1, 25, 'default', 'nap', 'failed', '{}', ''"
+        " from generate_series(1, 10000) n"
     )
     opened.execute("select brin_summarize_new_values('fastq.job_archive_default_id_finalized_at_idx')")
     if request.param == "current statistics":
@@ -263,7 +279,7 @@ def test_a_statement_reads_the_indexes_that_its_header_names_and_no_table_from_e
         used.add("job_archive_id")
     expected = indexes_named_by(name) - ({"job_archive_id"} if stale else set())
     assert used | CONFLICT.get(name, set()) >= expected
-    small = {"queue", "pause", "periodic", "process"}  # all their rows are in a page or two
+    small = {"dead_count", "queue", "pause", "periodic", "process"}  # all their rows are in a page or two
     assert walked <= small | WALKS.get(name, set()) | ({"job_archive_default"} if stale else set())
 
 
@@ -281,7 +297,7 @@ def test_every_statement_that_names_an_index_is_looked_at_here():
     files = resources.files("fastq").joinpath("sql").iterdir()
     names = {path.name.removesuffix(".sql") for path in files if path.name.endswith(".sql")}
 
-    elsewhere = {"queue_list", "archive_old"}  # counts for people; test_plans_chores.py
+    elsewhere = {"queue_list", "archive_old", "archive_prune"}  # counts for people; test_plans_chores.py
     assert {name for name in names if indexes_named_by(name)} - set(PARAMETERS) == elsewhere
 
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from fastq import Args, Client, Enqueue, Every, Limit, Registry, Unique, admin
-from fastq.admin import gates, leaders, periodic
+from fastq.admin import dead, gates, leaders, periodic
 from fastq.lead import definitions
 from fastq.leases import lease
 from fastq.postgres import db
@@ -125,6 +125,19 @@ def change_jobs(session):
     assert [change.outcome for change in admin.delete_jobs(session, [1, 2])] == ["deleted", "deleted"]
 
 
+def list_dead(session):
+    assert dead.list_dead(session, kind="mail").groups == []
+
+
+def replay_dead(session):
+    session.execute(
+        "insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, error, meta) "
+        "select 77, now() - interval '1 s', 1, 1, 'q', 'sort', 'failed', '{}', '', '{\"unique\": [\"aa\", \"end\", null]}'"
+    )
+    assert dead.replay_dead(session, kind="sort").jobs == 1
+    assert dead.delete_dead(session, kind="sort") == 1
+
+
 def pause_queues(session):
     admin.pause_queue(session, "default")
     assert admin.resume_queue(session, "default")
@@ -211,6 +224,8 @@ ACTIONS = {
     "list leaders and the runs of their chores": list_leaders,
     "list periodic jobs": periodic.list_periodic,
     "cancel, retry and delete jobs": change_jobs,
+    "list discarded jobs in groups": list_dead,
+    "replay and delete discarded jobs": replay_dead,
     "pause and resume queues": pause_queues,
     "set and remove the numbers of gates": set_gates,
     "define periodic jobs": define_periodic,

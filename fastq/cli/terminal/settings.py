@@ -20,12 +20,12 @@ DATABASE = ("database_url", "schema", "data_dir")
 """The settings that are flags of every command that needs the database."""
 
 
-def add_database(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say which database."""
+def add_database(parser: argparse.ArgumentParser, none: Any = None) -> None:
+    """Add the flags that say which database; `none` is the value of one that is not given."""
     group = parser.add_argument_group("which database")
     for setting in fields(Config):
         if setting.name in DATABASE:
-            _add(group, setting)
+            _add(group, setting, none)
 
 
 def add_all(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def reference() -> str:
     return f"{intro}\n\n" + "\n\n".join(blocks)
 
 
-def _add(group: argparse._ArgumentGroup, setting: Field[Any]) -> None:
+def _add(group: argparse._ArgumentGroup, setting: Field[Any], none: Any = None) -> None:
     meta = setting.metadata
     default = f"default {_default(setting)}" if _default(setting) else "no default"
     text = f"{meta['help']} [{variable_of(setting.name)}; {default}]".replace("%", "%%")
@@ -74,7 +74,7 @@ def _add(group: argparse._ArgumentGroup, setting: Field[Any]) -> None:
     elif setting.name == "queues":
         group.add_argument("--queue", dest="queues", action="append", type=_queue, metavar="NAME[=CONCURRENCY]", help=text)
     else:
-        group.add_argument(flag_of(setting.name), dest=setting.name, metavar=_metavar(setting), help=text)
+        group.add_argument(flag_of(setting.name), dest=setting.name, metavar=_metavar(setting), default=none, help=text)
 
 
 def _queue(text: str) -> str:

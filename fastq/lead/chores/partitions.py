@@ -2,8 +2,9 @@
 
 A chore of the schema's leader, run in its track's thread of the supervisor that leads, around fastq/schema/partitions.py. A day
 is dropped when the longest retention is over (FASTQ_ARCHIVE_DAYS, or a longer rule of FASTQ_KEEP); rows that must go earlier
-are pruned one by one (prune.py). The default partition has the jobs of days without a partition: those of the same age are
-deleted by the batch. Each of these steps is done even if another fails.
+are pruned one by one (prune.py). Before that the discarded jobs of such days are taken off the list of them by the batch, and
+counted in the same statement, so that their numbers are kept. The default partition has the jobs of days without a partition:
+those of the same age are deleted by the batch. Each of these steps is done even if another fails.
 
 Rows that fastq/schema/partitions.py set aside (job_archive_rest) come back by some pages a run. When somebody reads the archive
 for long, so that a lock does not come, the chore rests before it tries again: each try may hold up completions for as long as it
@@ -59,11 +60,13 @@ class Partitions:
     def __init__(self) -> None:
         self._size = ChoreSize(self.name, BATCH)
         self._pages = ChoreSize(self.name, partitions.BLOCKS)
+        self._dead = ChoreSize(self.name, BATCH)
         self._page = 0  # of job_archive_rest, to go on from
         self._singly = 0  # pages below this one come back one at a time: a batch with them was refused
         self._refused = 0  # rows of earlier pages that stay, until they have all been reported
         self._hopeful = True  # of the last page that came back row by row, at least one was taken
         self._anew_at = 0.0  # monotonic time from which the pages are gone through again
+        self._behind = False  # days that are to be dropped have discarded jobs that are not counted
         self._days_at = 0.0  # monotonic time from which days are dropped and made again
 
     def start(self, site: Site) -> None:
@@ -82,8 +85,8 @@ class Partitions:
 
         now = time.monotonic()
         days_due = now >= self._days_at  # not with each batch: their locks may be waited for
-        for step in (self._drop, self._prune, self._make, self._bring_back):
-            if step in (self._drop, self._make) and not days_due:
+        for step in (self._count, self._drop, self._prune, self._make, self._bring_back):
+            if (step in (self._drop, self._make) and not days_due) or (step in (self._drop, self._prune) and self._behind):
                 continue
             try:
                 pauses.append(step(site, days, hold))
@@ -99,6 +102,22 @@ class Partitions:
 
     def end(self, site: Site, reason: str) -> None:
         """Leave nothing behind: each partition is one transaction."""
+
+    def _count(self, site: Site, days: int, _: Callable[[], None]) -> float:
+        """Count a batch of the discarded jobs of old days, which leave the list of them."""
+        size, was_behind, self._behind = self._dead.now, self._behind, False
+        try:
+            deleted, _ = site.write("dead_prune", days, size)
+        except db.Error as error:
+            if not sqlstate.too_slow(error) or size == 1:
+                raise  # the days are dropped all the same: a number for people must not fill the disk
+            self._behind = True
+            self._dead.too_slow(size, error)
+            return NAP
+        self._dead.succeeded(deleted)
+        site.changed += deleted
+        self._behind = deleted == size
+        return NAP if self._behind else REST if was_behind else INTERVAL
 
     def _drop(self, site: Site, days: int, hold: Callable[[], None]) -> float:
         for name in partitions.drop_old_partitions(site.connection, days, hold=hold):

@@ -76,7 +76,7 @@ class Walk:
 
         def put(rows: Sequence[tuple[Any, ...]]) -> None:
             ids, addresses, _ = (list(column) for column in zip(*rows, strict=True))
-            (pruned,) = site.write("archive_prune", site.queues, low, high, ids, addresses)
+            pruned, _ = site.write("archive_prune", site.queues, low, high, ids, addresses)
             self._pruned += pruned
             site.changed += pruned
 
