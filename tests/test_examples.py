@@ -214,6 +214,8 @@ def check_results(database: str, printed: str) -> None:
     watched = subprocess.run(watch, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
     assert watched.stdout.startswith("300 rows at ")
     assert execute(database, "select fraction, text from fastq.job_progress") == [(1.0, "row 300")]
+
+
 def check_dead_letters(database: str, printed: str) -> None:
     assert states(database) == [("mend", "completed", 1, 1), ("pay", "completed", 6, 1), ("pay", "discarded", 6, 1)]
     assert "6 jobs of kind pay failed: ConnectionError: <address> did not answer for order <n>" in printed
