@@ -186,12 +186,16 @@ class Line:
 class OtherLine(Line):
     """A line that is no key: it has several keys, or its key is another line."""
 
-    __slots__ = ("keys",)
-    keys: tuple[Key, ...]
+    __slots__ = ("_keys",)
 
     def __init__(self, keys: tuple[Key, ...]) -> None:
         super().__init__()
-        self.keys = keys
+        self._keys = keys
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The keys of its jobs."""
+        return self._keys
 
 
 class Key(Line):
