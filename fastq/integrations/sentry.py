@@ -65,10 +65,8 @@ class Sentry(Watcher):
         if not sentry_sdk.get_client().is_active():
             return
         with ExitStack() as stack:
-            if sentry_sdk.get_current_span() is not None:
-                span = stack.enter_context(sentry_sdk.start_span(op=PUBLISH, name=enqueuing.kind, origin=ORIGIN))
-                span.set_data("messaging.system", "fastq")
-                span.set_data("messaging.destination.name", enqueuing.queue)
+            if (_streams() or sentry_sdk).get_current_span() is not None:
+                stack.enter_context(_publishing(enqueuing))
             headers = {"sentry-trace": sentry_sdk.get_traceparent(), "baggage": sentry_sdk.get_baggage(), DUE: _due(enqueuing)}
         carry(enqueuing, CARRIED, {name: value for name, value in headers.items() if value})
 
@@ -92,15 +90,11 @@ class _Attempt(Watch):
         scope.set_tags({"fastq.kind": job.kind, "fastq.queue": job.queue, "fastq.attempt": job.attempt})
         self._scope = scope
         traced = headers if job.attempt == 1 else {}  # a retry is a trace of its own, for its time may be far from the first
-        continued = sentry_sdk.continue_trace(traced, op=PROCESS, name=job.kind, source="task", origin=ORIGIN)
-        self._transaction = self._stack.enter_context(sentry_sdk.start_transaction(continued))
-        for name, value in _data(job, headers).items():
-            self._transaction.set_data(name, value)
+        self._span = self._stack.enter_context(_processing(job.kind, traced, _data(job, headers)))
 
     def end(self, outcome: str, error: BaseException | None) -> None:
         with self._stack:
-            self._transaction.set_data("fastq.outcome", outcome)
-            self._transaction.set_status("ok" if error is None else "internal_error")
+            _tell_end(self._span, outcome, failed=error is not None)
             if error is not None and not (self._last_only and has_next(self.job)):
                 self._report(error)
 
@@ -111,6 +105,55 @@ class _Attempt(Watch):
         mechanism = {"type": "fastq", "handled": False}
         event, hint = utils.event_from_exception(error, client_options=options, mechanism=mechanism)
         sentry_sdk.capture_event(event, hint=hint)
+
+
+def _streams() -> Any:
+    """Return the SDK's module of spans that are sent in streams if the application has chosen these, else None."""
+    options = sentry_sdk.get_client().options
+    chosen = options.get("trace_lifecycle") or (options.get("_experiments") or {}).get("trace_lifecycle")
+    return getattr(sentry_sdk, "traces", None) if chosen == "stream" else None
+
+
+def _publishing(enqueuing: Enqueuing) -> Any:
+    """Begin the span of an enqueue."""
+    data, streams = {"messaging.system": "fastq", "messaging.destination.name": enqueuing.queue}, _streams()
+    if streams is not None:
+        return streams.start_span(name=enqueuing.kind, attributes=_attributes(PUBLISH, data))
+    span = sentry_sdk.start_span(op=PUBLISH, name=enqueuing.kind, origin=ORIGIN)
+    for name, value in data.items():
+        span.set_data(name, value)
+    return span
+
+
+def _processing(kind: str, headers: dict[str, str], data: dict[str, Any]) -> Any:
+    """Begin the transaction of an attempt, which goes on with the trace of the headers, or begins one if there are none."""
+    streams = _streams()
+    if streams is not None:
+        if headers:
+            streams.continue_trace(headers)
+        else:
+            streams.new_trace()
+        attributes = {**_attributes(PROCESS, data), "sentry.segment.name.source": "task"}
+        return streams.start_span(name=kind, attributes=attributes, parent_span=None)
+    continued = sentry_sdk.continue_trace(headers, op=PROCESS, name=kind, source="task", origin=ORIGIN)
+    transaction = sentry_sdk.start_transaction(continued)
+    for name, value in data.items():
+        transaction.set_data(name, value)
+    return transaction
+
+
+def _attributes(op: str, data: dict[str, Any]) -> dict[str, Any]:
+    return {"sentry.op": op, "sentry.origin": ORIGIN, **data}
+
+
+def _tell_end(span: Any, outcome: str, *, failed: bool) -> None:
+    """Note on a transaction how the attempt has ended."""
+    if _streams() is not None:
+        span.set_attribute("fastq.outcome", outcome)
+        span.status = "error" if failed else "ok"
+    else:
+        span.set_data("fastq.outcome", outcome)
+        span.set_status("internal_error" if failed else "ok")
 
 
 def _data(job: Job[Any], headers: dict[str, str]) -> dict[str, Any]:

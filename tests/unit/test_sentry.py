@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -32,16 +33,23 @@ class Memory(Transport):
         return [event for event in self.sent if event.get("type") == "transaction"]
 
 
-@pytest.fixture
-def sentry():
-    """Give a program with the SDK, and take it back."""
+@contextmanager
+def program(**options):
+    """Set the SDK up, and take it back."""
     memory = Memory()
     with sentry_sdk.isolation_scope(), sentry_sdk.new_scope():
-        sentry_sdk.init("https://key@sentry.invalid/1", transport=memory, traces_sample_rate=1.0, default_integrations=False)
+        sentry_sdk.init("https://key@sentry.invalid/1", transport=memory, traces_sample_rate=1.0, **options)
         sentry_sdk.get_isolation_scope().set_new_propagation_context()
         yield memory
         sentry_sdk.get_client().close()
     sentry_sdk.get_global_scope().set_client(None)
+
+
+@pytest.fixture
+def sentry():
+    """Give a program with the SDK, and take it back."""
+    with program(default_integrations=False) as memory:
+        yield memory
 
 
 @pytest.fixture(params=[False, True], ids=["sync", "async"])
@@ -175,14 +183,10 @@ def test_tags_and_breadcrumbs_of_a_job_do_not_outlive_it(sentry, is_async):
 
 
 def test_our_own_log_makes_no_issues():
-    memory = Memory()
-    with sentry_sdk.isolation_scope(), sentry_sdk.new_scope():
-        sentry_sdk.init("https://key@sentry.invalid/1", transport=memory, auto_enabling_integrations=False)
+    with program(auto_enabling_integrations=False) as memory:
         Sentry()
         logging.getLogger("fastq").error("job.failed")
         logging.getLogger("application").error("of the application")
-        sentry_sdk.get_client().close()
-    sentry_sdk.get_global_scope().set_client(None)
 
     assert [issue["logentry"]["message"] for issue in memory.issues] == ["of the application"]
 
@@ -190,3 +194,27 @@ def test_our_own_log_makes_no_issues():
 def test_without_a_client_nothing_happens_and_the_work_is_done(is_async):
     assert enqueued(Sentry()) == {}
     assert worked(Sentry(), lambda job: 5, is_async=is_async) == 5
+
+
+@pytest.mark.skipif(not hasattr(sentry_sdk, "traces"), reason="this version of the SDK has no streams")
+def test_spans_in_streams_hang_together_as_transactions_do(is_async):
+    with program(default_integrations=False, trace_lifecycle="stream") as memory:
+        with sentry_sdk.traces.start_span(name="request") as request:
+            carried = enqueued(Sentry())
+        for attempt in (1, 2):
+            worked(Sentry(), fail, is_async=is_async, carried=carried, attempt=attempt)
+        worked(Sentry(), lambda job: Snooze(5), is_async=is_async)
+
+    spans = [item for sent in memory.sent if "items" in sent for item in sent["items"] if "span_id" in item]
+    requested = request.span_id
+    by_op = {}
+    for span in spans:
+        by_op.setdefault(span["attributes"].get("sentry.op", {}).get("value"), []).append(span)
+    [published] = by_op["queue.publish"]
+    first, second, third = by_op["queue.process"]
+    assert (published["parent_span_id"], first["parent_span_id"]) == (requested, published["span_id"])
+    assert len({published["trace_id"], first["trace_id"], second["trace_id"], third["trace_id"]}) == 3
+    assert [span["status"] for span in (first, second, third)] == ["error", "error", "ok"]
+    assert first["attributes"]["messaging.destination.name"]["value"] == "mails"
+    assert [span["attributes"]["fastq.outcome"]["value"] for span in (first, second, third)] == ["failed", "failed", "snoozed"]
+    assert [issue["contexts"]["trace"]["trace_id"] for issue in memory.issues] == [first["trace_id"], second["trace_id"]]
