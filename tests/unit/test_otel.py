@@ -16,6 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from fastq import Cancel, Discard, JobCancelled, JobTimeout, RateLimited, Retry, Snooze
 from fastq.hooks.leaving import _functions
 from fastq.integrations.otel import Tracing
+from fastq.jobs.outcome import Standing
 from tests.unit.watched import enqueued, worked
 
 
@@ -219,6 +220,23 @@ def test_a_cancelled_job_is_no_error_and_one_that_is_too_slow_is(telemetry):
     found = [(span.attributes["fastq.outcome"], span.attributes.get("error.type")) for span in telemetry.spans]
     assert found == [("interrupted", None)] * 2 + [("failed", "fastq.jobs.job.JobTimeout")] * 2
     assert "interrupt(asyncio.CancelledError" in telemetry.spans[-1].events[0].attributes["exception.stacktrace"]
+
+
+def test_a_job_that_has_ended_in_its_transaction_is_told_as_ended_and_an_error_behind_that_is_recorded(telemetry, is_async):
+    def end(job):
+        job.outcome = Standing()
+
+    def end_and_fail(job):
+        job.outcome = Standing()
+        raise LookupError("too late")
+
+    worked(telemetry.hook, end, is_async=is_async)
+    worked(telemetry.hook, end_and_fail, is_async=is_async)
+
+    assert [(span.attributes["fastq.outcome"], span.attributes.get("error.type")) for span in telemetry.spans] == [
+        ("ended", None),
+        ("ended", "LookupError"),
+    ]
 
 
 def test_attempts_are_counted_and_their_durations_measured(telemetry, is_async):
