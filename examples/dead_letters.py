@@ -9,8 +9,9 @@ Afterwards, in a third: fastq dead, fastq dead show GROUP, fastq jobs show ID of
 from dataclasses import dataclass
 
 from examples import database
-from fastq import Args, Client, Job, Registry, Worker
+from fastq import Args, Client, Job, Registry, Snooze, Worker
 
+PAYMENTS = 6
 registry = Registry()
 
 
@@ -37,19 +38,23 @@ class PayWorker(Worker[PayArgs]):
 class MendWorker(Worker[MendArgs]):
     """What an operator does with `fastq dead` and `fastq dead replay` when the provider is up again."""
 
-    def work(self, _: Job[MendArgs]) -> None:
+    def work(self, _: Job[MendArgs]) -> Snooze | None:
         with Client(database.url()) as client:
-            for group in client.dead(kind="pay").groups:
+            groups = client.dead(kind="pay").groups
+            if sum(group.jobs for group in groups) < PAYMENTS:
+                return Snooze(0.5)  # some have not failed yet
+            for group in groups:
                 print(f"{group.jobs} jobs of kind {group.kind} {group.cause}: {group.shape}")
                 told = client.replay(group.id, rate=20)
                 print(f"{told.jobs} jobs are replayed")
+        return None
 
 
 def main() -> None:
-    """Enqueue the payments, and two seconds later the job that replays them."""
+    """Enqueue the payments, and a second later the job that replays them."""
     with Client(database.url()) as client:
-        client.enqueue_many([PayArgs(order, 100 * order) for order in range(1, 7)])
-        client.enqueue(MendArgs(), delay=2)
+        client.enqueue_many([PayArgs(order, 100 * order) for order in range(1, PAYMENTS + 1)])
+        client.enqueue(MendArgs(), delay=1)
 
 
 if __name__ == "__main__":

@@ -217,7 +217,7 @@ def check_results(database: str, printed: str) -> None:
 
 
 def check_dead_letters(database: str, printed: str) -> None:
-    assert states(database) == [("mend", "completed", 1, 1), ("pay", "completed", 6, 1), ("pay", "discarded", 6, 1)]
+    assert [row[:3] for row in states(database)] == [("mend", "completed", 1), ("pay", "completed", 6), ("pay", "discarded", 6)]
     assert "6 jobs of kind pay failed: ConnectionError: <address> did not answer for order <n>" in printed
     assert printed.count("is paid by a job that replays job") == 6
 

@@ -31,7 +31,7 @@ with given as (
 ), died as (
     insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, tags, error, meta)
     select id, now(), priority, max_attempts, queue, kind, 'failed', args, tags, left(coalesce(error::jsonb ->> 'error'::text, errors -> -1 ->> 'error'::text, ''), 1000), meta
-    from done where final = 'discarded'
+    from done where 'discarded' = any ($3::text[]) and final = 'discarded'  -- the first is looked at once: mostly there is none
     on conflict do nothing
 ), freed as (
     delete from fastq.gate_permit
