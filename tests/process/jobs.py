@@ -286,6 +286,34 @@ class DiceWorker(Worker[Dice]):
 
 
 @dataclass
+class Rounds(Args, kind="rounds"):
+    """Goes round until its process was told to stop."""
+
+
+@registry.register
+class RoundsWorker(Worker[Rounds]):
+    def work(self, job: Job[Rounds]) -> str:
+        tell(job, "start")
+        while not job.stopping:
+            time.sleep(0.01)
+        return f"a good end, cancelled: {job.cancelled}"
+
+
+@dataclass
+class AsyncRounds(Args, kind="async_rounds"):
+    """The same on the event loop."""
+
+
+@registry.register
+class AsyncRoundsWorker(Worker[AsyncRounds]):
+    async def work(self, job: Job[AsyncRounds]) -> str:
+        tell(job, "start")
+        while not job.stopping:  # noqa: ASYNC110 - as a job does that has something to do between two looks
+            await asyncio.sleep(0.01)
+        return f"a good end, cancelled: {job.cancelled}"
+
+
+@dataclass
 class Late(Args, kind="late"):
     """Known to `registry_with_late` alone."""
 

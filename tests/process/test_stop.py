@@ -30,6 +30,18 @@ def test_an_idle_host_stops_at_once_and_leaves_nothing_behind(supervise, jobs, n
     wait_for(lambda: jobs.execute(SESSIONS) == [], 2)
 
 
+@pytest.mark.parametrize("kind", ["rounds", "async_rounds"])
+def test_a_long_loop_sees_that_its_process_was_told_to_stop_and_comes_to_a_good_end(supervise, jobs, kind):
+    supervisor = supervise(shutdown_timeout="30")
+    job = jobs.add(kind)
+    jobs.wait_until_told("start", job)
+
+    code, _ = supervisor.stop()
+
+    fate = jobs.fate(job)
+    assert (code, fate.state, fate.attempt, fate.output) == (0, "completed", 1, "a good end, cancelled: False")
+
+
 @pytest.mark.parametrize("kind", ["nap", "async_nap"])
 def test_running_jobs_end_and_the_prefetched_are_handed_back_uncharged(supervise, jobs, kind):
     supervisor = supervise(queues="default=4", prefetch=10)

@@ -177,3 +177,8 @@ def test_a_job_made_by_hand_is_the_step_that_it_is_given_or_the_one_behind_its_d
 def test_an_output_that_a_worker_could_not_return_is_refused(output):
     with pytest.raises(OptionError, match="deps\\['fetch'\\]: expected an output that JSON can hold"):
         Job.of(SortArgs(["a"]), deps={"fetch": output})
+
+
+def test_a_job_made_for_a_test_stops_as_it_is_told():
+    assert [Job.of(SortArgs([]), stopping=stopping).stopping for stopping in (True, False)] == [True, False]
+    assert not Job.of(SortArgs([])).stopping

@@ -118,6 +118,7 @@ class Batch:
     worker: Any = None
     work: Any = None
     ends: int = KEPT
+    stopping: bool = False
 
     def created_at(self, row: int, /) -> datetime:  # noqa: ARG002 - JobBatch's signature
         """Say nothing: nobody asks."""

@@ -22,7 +22,7 @@ import msgspec
 
 from fastq.args.gates import GATES
 from fastq.args.meta import EMPTY, WORKFLOW
-from fastq.jobs.job import KEPT, TIED
+from fastq.jobs.job import KEPT, STOPPING, TIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -194,6 +194,11 @@ class KindBatch:
         self.gated = tie.gated
         self.worker = worker  # None until `decode` has found it, and for a kind without one
         self.work = work
+
+    @property
+    def stopping(self) -> bool:
+        """Tell whether the process was told to stop."""
+        return STOPPING.is_set()
 
     def created_at(self, row: int, /) -> datetime:
         """Say when the job was enqueued, by the database's clock."""

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.events import emit
 from fastq.jobs import outcome
-from fastq.jobs.job import Job, JobCancelled, JobTimeout
+from fastq.jobs.job import STOPPING, Job, JobCancelled, JobTimeout
 from fastq.service import Service
 from fastq.work.execute.mode import Phase, Teller
 
@@ -73,6 +73,15 @@ class Watchdog(Service):
         self._watched = [Watched(mode, slot) for mode in modes for slot in mode.slots]
         self._outbox = outbox
         self._grace = grace
+
+    def start(self) -> None:
+        """Have jobs see that the process is not told to stop."""
+        STOPPING.clear()
+
+    def stop(self) -> float:
+        """Have jobs see that the process was told to stop."""
+        STOPPING.set()
+        return 0.0
 
     @property
     def stuck(self) -> int:
