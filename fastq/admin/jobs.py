@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastq.args.gates import read_entries
-from fastq.args.meta import CAUSE, REPLAY_OF
+from fastq.args.meta import CAUSE, DEADLINE, EXPIRES, KEEP_TRYING_FOR, REPLAY_OF
 from fastq.args.unique import UNIQUE
 from fastq.awaiting.finished import JobProgress
 from fastq.jobs.job import State
@@ -88,7 +88,8 @@ class JobDetail(JobRow):
     `errors` has one object for each failed attempt, the first 10 and the last 15 of them; where others were between these,
     the object behind the gap says in `left_out` how many. `cause` says why a job ended that did not complete: 'failed' (its last
     attempt failed), 'crashed' (its process died), 'lost' (its process showed no life any more), 'asked' (its cancellation was
-    asked for), 'worker' (its worker cancelled it), 'rate' (it could not start at once, and its rate drops such jobs) or 'parent'
+    asked for), 'worker' (its worker cancelled it), 'expired' (its turn came after `expires`), 'deadline' (its turn, or its next
+    attempt, came after its `deadline`), 'rate' (it could not start at once, and its rate drops such jobs) or 'parent'
     (a job before it in its workflow was cancelled or discarded: `because` in `meta` has these, the nearest first). `unique` is
     the key of a unique job: [its digest, until, within]. `replay_of` is the discarded job that this one does once more.
     """
@@ -106,6 +107,7 @@ class JobDetail(JobRow):
     cause = CAUSE
     unique = UNIQUE
     replay_of = REPLAY_OF
+    expires, deadline, keep_trying_until = EXPIRES, DEADLINE, KEEP_TRYING_FOR
 
     @property
     def args(self) -> Any:

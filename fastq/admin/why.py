@@ -38,6 +38,8 @@ ADMITTED = 100_000
 CAUSES = {
     "asked": "somebody asked for that",
     "crashed": "its process died",
+    "deadline": "its deadline left no time for an attempt",
+    "expired": "it had not started by the time at which it expired",
     "rate": "it could not start at once, and its rate drops such jobs",
     "lost": "its process showed no life any more",
     "parent": "a job before it in its workflow was cancelled or discarded",

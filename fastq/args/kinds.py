@@ -28,13 +28,17 @@ import msgspec
 
 from fastq.args.gates import Gate, check_gates, entries
 from fastq.args.hook import Hook, check_hooks, has
+from fastq.args.meta import TIMES, Kept
 from fastq.args.options import (
     DEFAULT_QUEUE,
+    Span,
     Tags,
+    check_either,
     check_kind_name,
     check_max_attempts,
     check_priority,
     check_queue,
+    check_span,
     check_tags,
 )
 from fastq.args.queues import gates_at
@@ -64,6 +68,9 @@ class UntypedOptions(TypedDict, total=False):
     gates: Sequence[Gate]
     unique: Unique
     hooks: Sequence[Hook]
+    expires: Span
+    deadline: Span
+    keep_trying_for: Span
     forbid_unknown_keys: bool
 
 
@@ -75,6 +82,8 @@ class KindOptions(UntypedOptions, total=False):
 
 class Kind(Generic[A, R]):
     """A kind of job: its name, the type of its args, and the options of its jobs that differ from the defaults."""
+
+    expires, deadline, keep_trying_for = Kept(), Kept(), Kept()
 
     @overload
     def __init__(self, name: str, type: type[A], **options: Unpack[UntypedOptions]) -> None: ...
@@ -92,6 +101,9 @@ class Kind(Generic[A, R]):
         gates: Sequence[Gate] = (),
         unique: Unique | None = None,
         hooks: Sequence[Hook] = (),
+        expires: Span | None = None,
+        deadline: Span | None = None,
+        keep_trying_for: Span | None = None,
         forbid_unknown_keys: bool = False,
         result: Any = None,
     ) -> None:
@@ -106,6 +118,10 @@ class Kind(Generic[A, R]):
         self.unique = None if unique is None else check_unique(unique)
         self.hooks = check_hooks(hooks)
         self.asked = tuple(hook for hook in self.hooks if has(hook, "enqueue"))  # about each enqueue
+        check_either(max_attempts, keep_trying_for)
+        self.kept: dict[str, Any] = {}  # the options that lie in the meta of its jobs
+        for option, span in zip(TIMES, (expires, deadline, keep_trying_for), strict=True):
+            setattr(self, option, None if span is None else check_span(option, span))
         self.forbid_unknown_keys = forbid_unknown_keys
         _check_type(self)
 

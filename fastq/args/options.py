@@ -1,11 +1,14 @@
-"""Hold the rules and defaults of the options of a job: its kind, queue, priority, attempts and tags.
+"""Hold the rules and defaults of the options of a job: its kind, queue, priority, attempts, tags, and its spans of time.
 
 Constants and pure checks, for any thread that declares a kind, enqueues a job, or pauses a queue or kind. A check returns the
-value that it was given, or raises OptionError with the rule. It deliberately knows nothing of times: those are jobs/spec.py's.
+value that it was given, or raises OptionError with the rule. It deliberately knows nothing of
+the times when a job is due: those are jobs/spec.py's.
 """
 
 import re
+from datetime import timedelta
 
+from fastq.args.faults import show
 from fastq.errors import OptionError
 
 DEFAULT_QUEUE = "default"
@@ -17,6 +20,9 @@ DEFAULT_MAX_ATTEMPTS = 25  # with attempt**4 s between them: about three weeks
 
 Tags = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 """The types that tags may have. A string is a sequence of strings, too, and never meant."""
+
+Span = float | timedelta
+"""Seconds, or a timedelta."""
 
 KIND_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]{0,126}")  # stands in every log line and row; no shell or URL mangles it
 PRIORITIES = range(1, 5)  # 1 is first; four, because a claim looks once per priority
@@ -71,3 +77,21 @@ def _check_tag(tag: object) -> str:
             f"tag {tag!r}: expected 1 to {MAX_TAG_LENGTH} printable characters without a comma or control character"
         )
     return tag
+
+
+def check_span(name: str, value: object, *, or_time: bool = False) -> float:
+    """Return a span in seconds, or raise OptionError with the rule."""
+    seconds: object = value.total_seconds() if isinstance(value, timedelta) else value
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds <= MAX_DELAY:
+        expected = "a timedelta, or a datetime with a time zone" if or_time else "or a timedelta"
+        raise OptionError(f"{name} {show(value)}: expected seconds above 0 and up to {MAX_DELAY:.0f}, {expected}")
+    return float(seconds)
+
+
+def check_either(max_attempts: object, keep_trying_for: object) -> None:
+    """Refuse a number of attempts beside a time for attempts."""
+    if max_attempts is not None and keep_trying_for is not None:
+        raise OptionError(
+            f"expected max_attempts or keep_trying_for, got both: max_attempts={max_attempts!r}, "
+            f"keep_trying_for={keep_trying_for!r}; a job that is tried for a time has as many attempts as that takes"
+        )

@@ -21,7 +21,7 @@ from fastq.args.kinds import Kind
 from fastq.args.text import field_names
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found, tell_app
-from fastq.cli.terminal.parser import seconds, whole
+from fastq.cli.terminal.parser import seconds, until, whole
 from fastq.enqueue.client import Client
 from fastq.errors import ArgsError, UnknownKind
 from fastq.schema.migrate import migrate
@@ -35,6 +35,7 @@ examples:
   fastq enqueue sort '{"strings": []}' --app app.jobs:registry
                                       checks the args against the kind's type
   fastq enqueue report '{}' --delay 3600 --priority 2 --tag nightly
+  fastq enqueue sms '{"to": "Ada"}' --expires 10m --keep-trying-for 1h
   generate | fastq enqueue import -   reads the JSON from stdin
 
 Without --app nothing is known about the kind: its queue and options are the
@@ -53,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--queue", metavar="NAME", help="[default: the kind's, else default]")
     parser.add_argument("--priority", type=whole, metavar="N", help="1 (first) to 4 (last) [default: the kind's, else 1]")
     parser.add_argument("--delay", type=seconds, metavar="SECONDS", help="not before so many seconds from now [default: at once]")
+    parser.add_argument("--expires", type=until, metavar="TIME", help="not after so long from when it is due (30m), or a time")
+    parser.add_argument("--deadline", type=until, metavar="TIME", help="ended so long after it is due (2h), or by a time")
+    parser.add_argument("--keep-trying-for", type=until, metavar="SPAN", help="try it again for so long (1d), not N times")
     parser.add_argument("--max-attempts", type=whole, metavar="N", help="[default: the kind's, else 25]")
     parser.add_argument("--tag", action="append", dest="tags", metavar="TAG", help="may be repeated")
     parser.add_argument("--json", action="store_true", help="print JSON: the id")
@@ -75,6 +79,9 @@ def main(options: argparse.Namespace) -> int:
                 delay=options.delay,
                 max_attempts=options.max_attempts,
                 tags=options.tags,
+                expires=options.expires,
+                deadline=options.deadline,
+                keep_trying_for=options.keep_trying_for,
             )
     if options.json:
         output.json({"id": int(job_id)})

@@ -234,6 +234,9 @@ def _facts(detail: admin.JobDetail, waits: str | None) -> list[tuple[str, object
         ("due", detail.scheduled_at),
         ("started", detail.attempted_at),
         ("ended", detail.finalized_at),
+        ("expires", detail.expires),
+        ("deadline", detail.deadline),
+        ("tried until", detail.keep_trying_until),
     ]
     return [
         ("id", detail.id),

@@ -48,7 +48,7 @@ class Copy:
         max_bytes: int,
         hooks: Sequence[Hook] = (),
     ) -> None:
-        rows = encoded(several(items), kind, Options(**{**options, "delay": None, "at": None}), max_bytes, hooks)
+        rows = encoded(several(items), kind, Options(**{**options, "delay": None, "at": at}), max_bytes, hooks)
         first = next(rows, None)
         self._rows = chain([first] if first is not None else [], rows)
         self._gated = first is not None and at is None and is_gated(first[0])
@@ -111,7 +111,7 @@ class Copy:
                 f"enqueue_copy takes no unique jobs, and this one of kind '{spec.kind}' is: a COPY asks nobody who holds a key; "
                 "use enqueue_many"
             )
-        if spec.delay is not None or spec.at is not None:
+        if spec.delay is not None or spec.at is not self._at:
             raise OptionError("enqueue_copy takes one delay or time for all its jobs, as its own option; this is in an Enqueue")
         now = hints.GATE.word if self._gated else spec.queue
         self.wakes.add(now if self._at is None else hints.DUE.word)

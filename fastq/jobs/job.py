@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import msgspec
 
-from fastq.args.meta import CARRIED, EMPTY, REPLAY_OF, WORKFLOW
+from fastq.args.meta import CARRIED, DEADLINE, EMPTY, EXPIRES, REPLAY_OF, WORKFLOW, tick_of
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
 from fastq.errors import FastqError
 from fastq.jobs.deps import Dep, Deps, given
@@ -46,7 +46,6 @@ C = TypeVar("C", bound="Conn | AsyncConn")
 Given_co = TypeVar("Given_co", covariant=True)
 Awaited_co = TypeVar("Awaited_co", covariant=True)
 
-TICK_TAG = "tick:"  # of a periodic job: its tick in ISO 8601, put there by sql/periodic_enqueue.sql
 EARLIEST, LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 """The first and the last times that Python can say in every time zone: a day within its own first and last."""
 
@@ -81,20 +80,11 @@ to the steward of workflows."""
 class JobBatch(Protocol):
     """The batch that a job was claimed with, as far as the job needs it: jobs of one kind and one queue, numbered by row."""
 
-    @property
-    def kind(self) -> str:
-        """Name the kind of all its jobs."""
-        ...
-
-    @property
-    def queue(self) -> str:
-        """Name the queue of all its jobs."""
-        ...
-
-    @property
-    def claim(self) -> int:
-        """Give the claim that its rows carry in the database."""
-        ...
+    kind: str  # of all its jobs
+    queue: str  # the same
+    claim: int  # that its rows carry in the database
+    timeout: float | None  # seconds that an attempt may take; None: no limit
+    around: Any  # the rules around an attempt (work/shared/rules.py)
 
     @property
     def worker(self) -> Any:
@@ -131,11 +121,6 @@ class JobBatch(Protocol):
 
     def meta(self, row: int, /) -> Mapping[str, Any]:
         """Give the values that features keep with the job."""
-        ...
-
-    @property
-    def stopping(self) -> bool:
-        """Tell whether the process was told to stop."""
         ...
 
 
@@ -197,9 +182,10 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
     periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `replay_of` (the discarded job that it repeats),
-    `carried` (values that hooks have given it when it was enqueued), `meta` (values that features of fastq keep with it),
-    `cancelled`: true once it is to end, and `stopping`: true once its process is to end. To call: `progress`; `transaction`,
-    which has it end with the rows that you write. `Job.of(args)` makes one for a test. The other fields are fastq's own.
+    `carried` (values that hooks gave it when it was enqueued), `meta` (values that features of fastq keep with it), `expires` and
+    `deadline` (it does not start after the one, and is to have ended by the other), `cancelled`: true once it is to end,
+    `stopping`: true once its process is. To call: `progress`; `transaction`, in which it ends with the rows that you write.
+    `Job.of(args)` makes one for a test. The other fields are fastq's own.
     """
 
     id: int
@@ -210,6 +196,8 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     outcome: object = None
     cancelled: bool = False
     replay_of = REPLAY_OF
+
+    expires, deadline = EXPIRES, DEADLINE
 
     @classmethod
     def of(
@@ -227,6 +215,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         deps: Mapping[str, Any] | None = None,
         workflow: int | None = None,
         step: int | None = None,
+        deadline: datetime | None = None,
         stopping: bool = False,
     ) -> "Job[B]":
         """Make a job without a database, to test a worker: `SortWorker().work(Job.of(SortArgs(["b", "a"])))`.
@@ -247,14 +236,16 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
             max_attempts or getattr(stated, "max_attempts", None) or DEFAULT_MAX_ATTEMPTS,
             tuple(getattr(stated, "tags", ()) if tags is None else tags),
             created_at or datetime.now(UTC),
-            stopping,
         )
         if deps is not None or step is not None:
             alone.deps = given(deps or {})
             step = len(alone.deps) if step is None else step
             workflow = 1 if workflow is None else workflow
         if workflow is not None:
-            alone.kept = {WORKFLOW.name: [workflow] if step is None else [workflow, step]}
+            alone.kept[WORKFLOW.name] = [workflow] if step is None else [workflow, step]
+        alone.stopping = stopping
+        if deadline is not None:
+            alone.kept[DEADLINE.name] = DEADLINE.settle(deadline, {})
         return Job(id, attempt, args, 0, alone)
 
     @property
@@ -345,17 +336,13 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
 
     @property
     def stopping(self) -> bool:
-        """Tell whether the process that executes the job was told to stop: a long job may come to a good end within the grace."""
-        return self.batch.stopping
+        """Tell whether the process was told to stop: a long job may come to a good end within the grace."""
+        return self.batch.stopping if isinstance(self.batch, _Alone) else STOPPING.is_set()
 
     @property
     def tick(self) -> datetime | None:
         """Give the time for which a periodic job was enqueued, in UTC; None for any other job."""
-        tick = next((tag.removeprefix(TICK_TAG) for tag in self.tags if tag.startswith(TICK_TAG)), None)
-        try:
-            return datetime.fromisoformat(tick) if tick is not None else None
-        except ValueError:  # a tag of the user's own that begins like ours
-            return None
+        return tick_of(self.tags)
 
 
 class _Alone:
@@ -365,7 +352,9 @@ class _Alone:
     ends = 0
     worker: Any = None
     work: Any = None
-    kept: Mapping[str, Any] = EMPTY
+    timeout: float | None = None
+    around: Any = ()
+    stopping = False
     deps: dict[str, Dep] | None = None
 
     def __init__(
@@ -376,7 +365,6 @@ class _Alone:
         max_attempts: int,
         tags: tuple[str, ...],
         created_at: datetime,
-        stopping: bool,
     ) -> None:
         self.kind = kind
         self.queue = queue
@@ -384,7 +372,7 @@ class _Alone:
         self.max_attempts = (max_attempts,)
         self._tags = tags
         self._created_at = created_at
-        self.stopping = stopping
+        self.kept: dict[str, Any] = {}
 
     def created_at(self, row: int, /) -> datetime:  # noqa: ARG002 - JobBatch's signature
         return self._created_at

@@ -27,8 +27,6 @@ alone, without a cause. `fate` runs none of it.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
-from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
@@ -59,7 +57,7 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
     """Seconds until a job that lives on may be claimed again; endless: it waits until a process has a worker for its kind."""
 
     charged: bool = False
-    """Whether the attempt counts, for a job that lives on."""
+    """Whether the attempt counts, for a job that lives on or ends for a `cause`."""
 
     error: str | None = None
     """A JSON object that is added to the job's errors."""
@@ -72,6 +70,9 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
 
     gates: str | None = None
     """JSON: gates at which a job that lives on has to wait first, for it came past them."""
+
+    cause: str | None = None
+    """Why a job ends, where that is neither its worker nor its last failure."""
 
     limited: float | None = None
     """Seconds for which nothing starts at the rates of a job that lives on; it waits there again."""
@@ -118,12 +119,13 @@ class Failed(msgspec.Struct, frozen=True):
 
     error: str
     delay: float | None
+    cause: str | None = None  # why it is not tried again, where that is not the number of its attempts
 
     @property
     def fate(self) -> Fate:
         """Run the job again after the delay, or discard it."""
         if self.delay is None:
-            return Fate(State.DISCARDED, error=self.error)
+            return Fate(State.DISCARDED, charged=self.cause is not None, error=self.error, cause=self.cause)
         return Fate(delay=self.delay, charged=True, error=self.error)
 
 
@@ -331,30 +333,6 @@ def of_value(value: object) -> tuple[object, str | None]:
     return Output(without_nul(clean(text))), None
 
 
-def unrun(value: object) -> TypeError | Retry | None:
-    """Return an error if `work` returned a coroutine that has yet to run or a class that has yet to be called, else None.
-
-    A decorator hid its `async`, say, or the call is missing behind `Snooze`. A `Retry` is an error itself.
-
-    It is asked only about values that JSON cannot hold, so that it costs nothing for those that it can.
-    """
-    if isinstance(value, Retry):
-        return value
-    if isinstance(value, type) and issubclass(value, Verdict):
-        return TypeError(
-            f"work returned the class {value.__name__} itself, expected one of it, such as Snooze(60) or Cancel('why')"
-        )
-    if not isinstance(value, Awaitable | Generator | AsyncGenerator):
-        return None
-    if isinstance(value, Coroutine | Generator):
-        with suppress(BaseException):  # a foreign one, or one that has begun
-            value.close()
-    return TypeError(
-        f"work returned a {name_of(value)}, which nobody runs; await it or go through it in work "
-        f"(and where work is decorated: the outermost decorator must give an async def)"
-    )
-
-
 def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException | None = None) -> Failed:
     """Return a failure of this attempt; it is the last one if the job's attempts are used up.
 
@@ -364,9 +342,16 @@ def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException
     if job.attempt >= job.max_attempts:
         return Failed(error_json(message, trace), None)
     if cause is None or job.batch.worker is None:
-        return Failed(error_json(message, trace), default_delay(job.attempt))
+        return _judged(job, Failed(error_json(message, trace), default_delay(job.attempt)))
     delay, problem = (cause.after, "") if isinstance(cause, Retry) else delay_of(job.batch.worker, job.attempt, cause)
-    return Failed(error_json(message, trace + problem), delay)
+    return _judged(job, Failed(error_json(message, trace + problem), delay))
+
+
+def _judged(job: Job[Any], result: Failed) -> Failed:
+    """Return the failure as the rules around the job have it."""
+    for rule in job.batch.around:
+        result = rule.judged(job, result)
+    return result
 
 
 def error_of(cause: BaseException) -> BaseException:

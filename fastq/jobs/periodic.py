@@ -24,7 +24,8 @@ import msgspec
 
 from fastq.args.faults import as_known
 from fastq.args.kinds import Kind, kind_of
-from fastq.args.options import MAX_TAGS, Tags
+from fastq.args.meta import TIMES
+from fastq.args.options import MAX_TAGS, Span, Tags, check_span
 from fastq.errors import FastqError, OptionError, RegistryError
 from fastq.jobs.declaration import Declaration
 from fastq.jobs.schedule import Cron, Every, Schedule, latest
@@ -73,6 +74,9 @@ class PeriodicOptions(TypedDict, total=False):
     priority: int | None
     max_attempts: int | None
     tags: Tags
+    expires: Span | None
+    deadline: Span | None
+    keep_trying_for: Span | None
 
 
 class PeriodicJob(Declaration):
@@ -174,9 +178,12 @@ def _flag(value: object) -> bool:
 
 
 def _job_options(options: Mapping[str, Any]) -> Options:
-    return Options(
+    spans: Any = {name: check_span(name, options[name]) for name in TIMES if options.get(name) is not None}
+    given = Options(
         queue=options.get("queue"),
         priority=options.get("priority"),
         max_attempts=options.get("max_attempts"),
         tags=options.get("tags", ()),
     )
+    given.update(spans)
+    return given

@@ -19,11 +19,13 @@ from fastq.args import meta
 from fastq.args.faults import show
 from fastq.args.gates import GATES, Ordered
 from fastq.args.kinds import Kind
+from fastq.args.meta import stated
 from fastq.args.options import (
     DEFAULT_MAX_ATTEMPTS,
     DEFAULT_PRIORITY,
     DEFAULT_QUEUE,
     MAX_DELAY,
+    Span,
     Tags,
     check_max_attempts,
     check_priority,
@@ -52,6 +54,9 @@ class Options(TypedDict, total=False):
     at: datetime | None
     tags: Tags | None
     unique: Unique | None
+    expires: Span | datetime | None
+    deadline: Span | datetime | None
+    keep_trying_for: Span | None
 
 
 OPTIONS = Options.__optional_keys__
@@ -81,6 +86,11 @@ def check_names(options: Options) -> None:
 def spec_of(kind: Kind[Any], options: Options, own: Options | None = None) -> JobSpec:
     """Settle and check a job's options, its own first; a job is given a delay or a time, in one place or the other."""
     given = options if own is None else merged(options, own)
+    delay, at = when(given.get("delay"), given.get("at"))
+    kept = None
+    if kind.kept or not meta.OPTIONS.keys().isdisjoint(given):
+        given = Options(**stated(kind.kept, given))  # type: ignore[typeddict-item]
+        kept = meta.encoded(given)
     get = given.get
     queue = get("queue")
     priority = get("priority")
@@ -94,8 +104,9 @@ def spec_of(kind: Kind[Any], options: Options, own: Options | None = None) -> Jo
         check_priority(priority) if priority is not None else kind.priority or DEFAULT_PRIORITY,
         check_max_attempts(max_attempts) if max_attempts is not None else kind.max_attempts or DEFAULT_MAX_ATTEMPTS,
         UNIT.join(kind.tags if tags is None else check_tags(tags)) or None,
-        *when(get("delay"), get("at")),
-        meta.encoded(given) if meta.OPTIONS else None,
+        delay,
+        at,
+        kept,
     )
 
 
@@ -165,8 +176,12 @@ def when(delay: object, at: object) -> tuple[float | None, datetime | None]:
     return (float(seconds) if seconds else None), at
 
 
+INSTEAD = {"delay": "at", "at": "delay", "max_attempts": "keep_trying_for", "keep_trying_for": "max_attempts"}
+"""Options of which a job has one or the other -> the other."""
+
+
 def merged(options: Options, own: Options) -> Options:
-    """Put a job's own options over the call's; its own delay or time replaces either."""
+    """Put a job's own options over the call's; its own delay or time replaces either, and so does what limits its attempts."""
     told = {name: value for name, value in own.items() if value is not None}
-    left = {name: value for name, value in options.items() if name not in ("delay", "at") or not told.keys() & {"delay", "at"}}
+    left = {name: value for name, value in options.items() if INSTEAD.get(name) not in told}
     return Options(**{**left, **told})  # type: ignore[typeddict-item]

@@ -20,7 +20,7 @@ from fastq.args.faults import fault_in_fields
 from fastq.args.gates import Gate
 from fastq.args.hook import Hook
 from fastq.args.kinds import Kind, R, check_result, kind_of_type, unfinished
-from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE
+from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, Span
 from fastq.args.unique import Unique
 from fastq.errors import FastqError, RegistryError
 from fastq.jobs.declaration import Declaration
@@ -44,8 +44,8 @@ class Worker(Generic[A, R]):
     `Worker[SortArgs, list[str]]` declares the type of the value that `work` returns, which a program that waits gets again.
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
-    `timeout`, `hooks`, `archive`. May be written: `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which
-    jobs it works, and how; `called` is `work` with the hooks around it.
+    `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`. May be written: `retry_delay`. Once it is registered,
+    `kind`, `is_async` and `mode` tell which jobs it works, and how; `called` is `work` with the hooks around it.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"
@@ -55,6 +55,9 @@ class Worker(Generic[A, R]):
     gates: Sequence[Gate] = ()  # what its jobs may have to wait for; (): the kind's
     unique: Unique | None = None  # which of its jobs count as one, so that there is one at a time; None: the kind's
     hooks: Sequence[Hook] = ()  # around `work`, inside of those of its kind and of its registry
+    expires: Span | None = None  # s from when a job is due, after which it does not start; None: the kind's
+    deadline: Span | None = None  # s from when a job is due, by which it is to have ended; None: the kind's
+    keep_trying_for: Span | None = None  # s from when a job is due, for which it is tried again, in place of max_attempts
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
 
     kind: Kind[A, R]  # set when registered

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastq.args.gates import check_gates
-from fastq.args.options import check_max_attempts, check_priority, check_queue
+from fastq.args.meta import TIMES
+from fastq.args.options import check_either, check_max_attempts, check_priority, check_queue, check_span
 from fastq.args.unique import check_unique
 from fastq.errors import FastqError, RegistryError
 
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from fastq.args.kinds import Kind
     from fastq.jobs.worker import Worker
 
-ATTRIBUTES, METHODS = ("queue", "priority", "max_attempts", "gates", "unique", "timeout", "hooks", "archive"), ("retry_delay",)
+ATTRIBUTES = ("queue", "priority", "max_attempts", "gates", "unique", *TIMES, "timeout", "hooks", "archive")
+METHODS = ("retry_delay",)
 """Attributes and methods that a worker may have besides `work`: a similar name is probably one of them, misspelt."""
 
 FOREIGN = {
@@ -130,6 +133,7 @@ def settle_options(worker: Worker[Any], kind: Kind[Any], result: Any = None) -> 
         "max_attempts": check_max_attempts,
         "gates": check_gates,
         "unique": check_unique,
+        **{name: partial(check_span, name) for name in TIMES},
     }
     given = {name: getattr(worker, name) for name in checks if getattr(worker, name) not in (None, ())}
     if result is not None:
@@ -147,6 +151,7 @@ def settle_options(worker: Worker[Any], kind: Kind[Any], result: Any = None) -> 
     for name, value in given.items():
         setattr(kind, name, value)
     try:
+        check_either(kind.max_attempts, kind.keep_trying_for)
         kind.check_fields()
     except FastqError as error:
         raise RegistryError(str(error)) from error

@@ -2,7 +2,8 @@
 --       $13 bytes and more, and compressed ones, are counted by the length of their text; once the sum has reached $12 bytes, no
 --       more such jobs are taken. The last column holds the sum, and priority and seq of the first job that was left. The sum is
 --       kept in settings of the transaction, so that small args cost no more than two looks at their header.
---       The column before it holds the tags of the jobs that have some; where a job has meta, an object with both.
+--       The column before it holds the tags of the jobs that have some; where a job has meta, an object with both; where one has either,
+--       the column behind it tells the time of the claim, in seconds since 1970.
 -- called by: work/cursor/claims: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4
 --            (exclusive), $7 limit, $8-$11 upper end of seq by priority (inclusive): a re-scan ends at each priority's own
 --            frontier, or jobs beyond one of them would be taken before their turn. $12, $13 bytes, $14 ids that are passed over.
@@ -47,5 +48,6 @@ select
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
     (json_object_agg(id, beside) filter (where beside is not null))::text,
+    case when json_object_agg(id, beside) filter (where beside is not null) is not null then extract(epoch from clock_timestamp())::text end,
     concat_ws(' ', '0' || coalesce(current_setting('fastq_claim.bytes', true), ''), current_setting('fastq_claim.left', true))
 from claimed

@@ -26,5 +26,6 @@ select
     string_agg(timestamptz_send(created_at), ''),
     string_agg(kind, E'\x1e'),
     string_agg(args::text, E',\x1e'),
-    (json_object_agg(id, beside) filter (where beside is not null))::text
+    (json_object_agg(id, beside) filter (where beside is not null))::text,
+    case when json_object_agg(id, beside) filter (where beside is not null) is not null then extract(epoch from clock_timestamp())::text end
 from claimed

@@ -1,5 +1,5 @@
 -- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and
---       no crashes. A unique one takes its key again, if it gave that up at its end and no other job holds it.
+--       no crashes; they have no time any more after which they expire, and no deadline. A unique one takes its key again, if it gave that up at its end and no other job holds it.
 -- called by: admin/changes, enqueue/client, enqueue/client_async: retry. $1 ids, $2 channel (null: no hint). Answers like
 --            job_cancel with the state before and after; with 'waiting' for a step that waits for those before it, which stays so; and with
 --            'held' and the holder's id where another job holds the key.
@@ -82,7 +82,7 @@ with mine as (
     insert into fastq.job (id, created_at, attempted_at, state, priority, attempt, max_attempts, crashes, queue, kind, args, tags, errors, meta, seq, waits_for)
     overriding system value
     select id, created_at, attempted_at, (case when meta ->> 'gates'::text is null then 'available' else 'waiting' end)::fastq.state, priority, least(attempt, 32766), greatest(max_attempts, least(attempt, 32766) + 1), 0,
-        queue, kind, args, tags, errors, case when (meta - '{cause,because}'::text[]) <> '{}'::jsonb then meta - '{cause,because}'::text[] end,
+        queue, kind, args, tags, errors, case when (meta - '{cause,because,expires,deadline}'::text[]) <> '{}'::jsonb then meta - '{cause,because,expires,deadline}'::text[] end,
         case when meta ->> 'gates'::text is null then nextval('fastq.job_seq') end, meta ->> 'gates'::text
     from taken
     returning id, queue, priority, waits_for

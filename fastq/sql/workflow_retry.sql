@@ -1,5 +1,6 @@
 -- what: runs the steps of a workflow once more that have failed: those that were discarded, or cancelled by somebody; with $2 also those
---       that were cancelled because of them. Their jobs come back from the archive with their ids and one more attempt, and wait for the
+--       that were cancelled because of them. Their jobs come back from the archive with their ids and one more attempt, without the times after
+--       which they expired, and wait for the
 --       steps before them; the leader's chore lets those go that wait for none. A discarded one that held its keys gives them up; if it
 --       waits for no step, it comes to its gates first, ahead of the jobs behind it. Answers with their number.
 -- called by: enqueue/flows: retry_workflow, in the transaction that has locked the workflow. $1 id, $3 channel (null: no hint).
@@ -36,7 +37,7 @@ with failed as materialized (
     insert into fastq.job (id, created_at, attempted_at, state, priority, attempt, max_attempts, crashes, queue, kind, args, tags, errors, meta, seq, waits_for)
     overriding system value
     select id, created_at, attempted_at, 'waiting', priority, least(attempt, 32766), greatest(max_attempts, least(attempt, 32766) + 1), 0,
-        queue, kind, args, tags, errors, meta - '{cause,because}'::text[], null,
+        queue, kind, args, tags, errors, meta - '{cause,because,expires,deadline}'::text[], null,
         case when edges = 0 and taken.state = 'discarded' and meta ->> 'gates'::text is not null then meta ->> 'gates'::text else 'workflow' end
     from taken
     join (select again.job, unmet.edges from again join unmet on unmet.step = again.step) as placed on placed.job = taken.id

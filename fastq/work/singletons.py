@@ -34,12 +34,12 @@ from fastq.backoff import Backoff
 from fastq.errors import LeaseLost
 from fastq.events import emit
 from fastq.jobs.declaration import SINGLETON_NAME
-from fastq.jobs.outcome import unrun
 from fastq.leases.elector import ASKED, REST, Candidacy, Elector
 from fastq.leases.lease import boottime
 from fastq.leases.singleton import Notice, Session, Singleton, SingletonStopped
 from fastq.service import Service
 from fastq.work.shared import forks
+from fastq.work.shared.called import unrun
 from fastq.work.shared.interrupt import Interrupt
 
 if TYPE_CHECKING:

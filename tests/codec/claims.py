@@ -102,7 +102,7 @@ def workers_of(*kinds: Kind) -> dict[str, Worker]:
     return {kind.name: worker_of(kind) for kind in kinds}
 
 
-def claimed(rows: list[tuple[str, bytes]], *, priorities=None, seqs=None, beside=None) -> Claimed:
+def claimed(rows: list[tuple[str, bytes]], *, priorities=None, seqs=None, beside=None, clock=None) -> Claimed:
     """Make a claim of (kind, args), with ids from 1."""
     count = len(rows)
     ids = range(1, count + 1)
@@ -115,5 +115,6 @@ def claimed(rows: list[tuple[str, bytes]], *, priorities=None, seqs=None, beside
         b"\x1e".join([kind.encode() for kind, _ in rows]),
         b",\x1e".join([args for _, args in rows]),
         beside,
+        clock,
     ]
     return Claimed("default", TOKEN, blobs if rows else [])

@@ -257,6 +257,12 @@ def test_a_running_job_of_a_process_that_is_gone_is_given_back_by_a_leader(conne
         ("completed", None, "has completed at AT, in attempt 2"),
         ("cancelled", {"cause": "asked"}, "was cancelled at AT: somebody asked for that"),
         ("cancelled", {"cause": "worker"}, "was cancelled at AT: no such account"),
+        ("cancelled", {"cause": "expired"}, "was cancelled at AT: it had not started by the time at which it expired"),
+        (
+            "discarded",
+            {"cause": "deadline"},
+            "was discarded at AT, after attempt 2 of 2: its deadline left no time for an attempt",
+        ),
         ("discarded", {"cause": "failed"}, "was discarded at AT, after attempt 2 of 2: no such account"),
         ("discarded", {"cause": "crashed"}, "was discarded at AT, after attempt 2 of 2: its process died"),
         ("discarded", {"cause": "lost"}, "was discarded at AT, after attempt 2 of 2: its process showed no life any more"),

@@ -178,6 +178,7 @@ ENDS = {
     "a success that is kept": lambda run, ids: run("job_complete_tied_archive", ids, [MINE], CHANNEL),
     "a success with an output": lambda run, ids: run("job_finish", ids, [MINE], ["completed"], [None], ["1"], CHANNEL),
     "the last failure": lambda run, ids: run("job_finish", ids, [MINE], ["discarded"], [ERROR], [None], CHANNEL),
+    "a turn too late": lambda run, ids: run("job_finish_late", ids, [MINE], ["cancelled"], [None], ["expired"], [False], CHANNEL),
     "a failure": lambda run, ids: run("job_retry", ids, [MINE], [60.0], [True], [ERROR], CHANNEL),
     "a snooze": lambda run, ids: run("job_retry", ids, [MINE], [60.0], [False], [None], CHANNEL),
     "a rescue of the last attempt": lambda run, ids: run(

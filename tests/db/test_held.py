@@ -68,6 +68,9 @@ def held(client, site, connection):
 
 DISCARDS = {
     "a last failure": lambda run, site, job: run("job_finish", [job], [MINE], ["discarded"], [ERROR], [None], CHANNEL),
+    "a deadline": lambda run, site, job: run(
+        "job_finish_late", [job], [MINE], ["discarded"], [ERROR], ["deadline"], [True], CHANNEL
+    ),
     "a rescue": lambda run, site, job: run("job_rescue", *site.fence, None, "default", [job], [MINE], [1], CHANNEL, ERROR),
     "a death": lambda run, site, job: run("job_recover", [job], 0, 0, "default", [job], 1, 1, CHANNEL, ERROR, [], ERROR),
 }

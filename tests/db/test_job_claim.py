@@ -130,7 +130,7 @@ def test_the_answer_is_one_row_of_blobs_as_documented(connection):
         encode_ids([]),
     ]
 
-    _, (ids, seqs, packs, created, kinds, args, beside, large) = connection.run_blobs("job_claim", parameters)
+    _, (ids, seqs, packs, created, kinds, args, beside, clock, large) = connection.run_blobs("job_claim", parameters)
 
     assert struct.unpack(">2q", ids) == (one, two)
     assert struct.unpack(">2q", seqs) == tuple(living(connection, job_id)["seq"] for job_id in (one, two))
@@ -139,11 +139,13 @@ def test_the_answer_is_one_row_of_blobs_as_documented(connection):
     assert kinds == b"nap\x1email"
     assert args == b'{ "s": 0.5 },\x1e["a\\u001eb", "\xc3\xbc"]', "args are the very bytes that were enqueued"
     assert beside == b'{ "%d" : {"tags" : ["x","y"], "meta" : {"a": [1.50]}} }' % two
+    (now,) = connection.run_one("clock_after", 0.0)
+    assert now.timestamp() - 5 < float(clock) <= now.timestamp(), "the time of the claim, for jobs that have meta"
     assert large == b"0"
 
 
 def test_a_claim_that_finds_nothing_answers_with_one_row_of_nulls(connection):
-    assert connection.run("job_claim", 1, "default", *START, 10, *[END] * 4, *NO_BOUND, []) == [(*[None] * 7, "0")]
+    assert connection.run("job_claim", 1, "default", *START, 10, *[END] * 4, *NO_BOUND, []) == [(*[None] * 8, "0")]
 
 
 def test_claims_touch_no_index(connection):
@@ -180,7 +182,7 @@ def claim_bounded(request, connection):
         ends = [END] if request.param == "job_claim_part" else [0, 0, 0, 100, END, END, END, END]
         numbers = [after, *ends, size, FROM, *([[]] if request.param == "job_claim" else [])]
         row = connection.run_one(request.param, claim_number(1, 1), "default", *numbers)
-        counted, *left = map(int, row[7].split())
+        counted, *left = map(int, row[8].split())
         return [job.id for job in parts_of(row)], counted, left[1] if left else None
 
     return run

@@ -41,6 +41,10 @@ def finish(connection, job_id):
     connection.run("job_finish", [job_id], [MINE], ["discarded"], [ERROR], [None], None)
 
 
+def finish_late(connection, job_id):
+    connection.run("job_finish_late", [job_id], [MINE], ["discarded"], [ERROR], ["deadline"], [True], None)
+
+
 def recover(connection, job_id, max_crashes=9):
     connection.run("job_recover", [job_id], 0, 0, "default", [job_id], max_crashes, DEAD, CHANNEL, ERROR, [], ERROR)
 
@@ -61,7 +65,7 @@ def rescue_the_last_attempt(connection, job_id):
 
 @pytest.mark.parametrize(
     "end",
-    [retry, retry_a_cancelled_one, finish, recover, recover_and_end, rescue, rescue_the_last_attempt],
+    [retry, retry_a_cancelled_one, finish, finish_late, recover, recover_and_end, rescue, rescue_the_last_attempt],
     ids=lambda end: end.__name__,
 )
 @pytest.mark.parametrize("before", [KEPT - 1, KEPT, 1_000])

@@ -254,6 +254,10 @@ def finish(state):
     return end
 
 
+def late(connection, job_id):
+    connection.run("job_finish_late", [job_id], [MINE], ["cancelled"], [None], ["expired"], [False], None)
+
+
 def last(end):
     def end_the_last_attempt(connection, job_id):
         connection.execute("update fastq.job set max_attempts = attempt")
@@ -280,7 +284,7 @@ def cancel(connection, job_id):
 ENDS = [
     *[(complete, None), (finish("completed"), None), (finish("discarded"), "failed"), (finish("cancelled"), "worker")],
     *[(asked(finish("cancelled")), "asked"), (asked(retry), "asked"), (asked(release), "asked"), (cancel, "asked")],
-    *[(last(recover), "crashed"), (asked(recover), "asked"), (last(rescue), "lost"), (asked(rescue), "asked")],
+    *[(late, "expired"), (last(recover), "crashed"), (asked(recover), "asked"), (last(rescue), "lost"), (asked(rescue), "asked")],
 ]
 
 

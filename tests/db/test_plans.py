@@ -52,6 +52,7 @@ PARAMETERS = {
     "job_complete_tied_archive": (IDS, CLAIMS, CHANNEL),
     "job_delete": (IDS,),
     "job_finish": (IDS, CLAIMS * 3, ["completed"] * 3, [None] * 3, [None] * 3, None),
+    "job_finish_late": (IDS, CLAIMS * 3, ["cancelled"] * 3, [None] * 3, ["expired"] * 3, [False] * 3, None),
     "job_first": ("default", *START, *[END] * 4, IDS),
     "job_first_available": ("default", *START, *[MANY] * 4),
     "job_list": (1_000, 2_000, None, None, None, None, 10),

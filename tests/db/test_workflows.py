@@ -145,6 +145,14 @@ ENDS = {  # a running step, and how it ends
     "an output": ("completed", lambda run, ids: run("job_finish", ids, [MINE], ["completed"], [None], ["1"], CHANNEL)),
     "a failure": ("discarded", lambda run, ids: run("job_finish", ids, [MINE], ["discarded"], [ERROR], [None], CHANNEL)),
     "its worker": ("cancelled", lambda run, ids: run("job_finish", ids, [MINE], ["cancelled"], [None], [None], CHANNEL)),
+    "a turn too late": (
+        "cancelled",
+        lambda run, ids: run("job_finish_late", ids, [MINE], ["cancelled"], [None], ["expired"], [False], CHANNEL),
+    ),
+    "a deadline": (
+        "discarded",
+        lambda run, ids: run("job_finish_late", ids, [MINE], ["discarded"], [ERROR], ["deadline"], [True], CHANNEL),
+    ),
     "a rescue": ("discarded", lambda run, ids: run("job_rescue", *run.fence, None, "default", ids, [MINE], [1], CHANNEL, ERROR)),
     "a death": ("discarded", lambda run, ids: run("job_recover", ids, 0, 0, "default", ids, 1, 1, CHANNEL, ERROR, [], ERROR)),
 }

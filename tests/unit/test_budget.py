@@ -21,7 +21,7 @@ def claimed(*sizes, claim=TOKEN, counted=None):
     total = sum(size for size in sizes if size >= 1_000) if counted is None else counted
     counts = (1 << 32 | 25 << 16 | 1).to_bytes(8, "big") * count
     kinds = SEPARATOR.join([b"k"] * count)
-    return Claimed("default", claim, [numbers, numbers, counts, bytes(8 * count), kinds, args, None, b"%d" % total])
+    return Claimed("default", claim, [numbers, numbers, counts, bytes(8 * count), kinds, args, None, None, b"%d" % total])
 
 
 def jobs_of(some):

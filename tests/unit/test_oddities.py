@@ -27,7 +27,7 @@ def job_with(max_attempts, stated):
     registry.register(PayWorker)
     ((name, worker),) = registry.workers.items()
     counts = struct.pack(">4h", 0, 1, max_attempts, 1)
-    blobs = [*(struct.pack(">q", number) for number in (7, 9)), counts, bytes(8), name.encode(), b'{"amount":5}', None]
+    blobs = [*(struct.pack(">q", number) for number in (7, 9)), counts, bytes(8), name.encode(), b'{"amount":5}', None, None]
     claimed = Claimed("default", 1, blobs)
     return Job(7, 1, Pay(amount=5), 0, KindBatch(claimed, name, worker, worker.work))
 

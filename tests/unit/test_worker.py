@@ -373,7 +373,7 @@ def test_what_a_worker_says_in_vain_is_refused_with_where_to_say_it(registry, na
     ("name", "said"),
     [
         ("retries", "takes kind=... and no retries; an option is an attribute: write max_attempts = ... in the class"),
-        ("timeout", "write timeout = ... in the class; there are queue, priority, max_attempts, gates, unique, timeout, hooks,"),
+        ("timeout", "write timeout = ... in the class; there are queue, priority, max_attempts, gates, unique, expires, "),
         ("tags", "tags are the args' own"),
     ],
 )

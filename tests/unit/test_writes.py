@@ -24,6 +24,7 @@ from fastq.jobs.outcome import (
 )
 from fastq.work.complete import writes
 from fastq.work.complete.writes import WRITES, cut, parts_of
+from fastq.work.shared.in_time import Late
 
 ERROR = '{"error":"boom"}'
 OUTCOMES = {  # outcome, fate, statement with the archive and without it
@@ -47,6 +48,13 @@ OUTCOMES = {  # outcome, fate, statement with the archive and without it
     "a failure": (Failed(ERROR, 16.0), Fate(delay=16.0, charged=True, error=ERROR), "job_retry", "job_retry"),
     "a failure to try again at once": (Failed(ERROR, 0.0), Fate(charged=True, error=ERROR), "job_retry", "job_retry"),
     "the last failure": (Failed(ERROR, None), Fate(State.DISCARDED, error=ERROR), "job_finish", "job_finish"),
+    "a turn that came too late": (Late("expired"), Fate(State.CANCELLED, cause="expired"), "job_finish_late", "job_finish_late"),
+    "a failure that leaves no time": (
+        Failed(ERROR, None, "deadline"),
+        Fate(State.DISCARDED, charged=True, error=ERROR, cause="deadline"),
+        "job_finish_late",
+        "job_finish_late",
+    ),
     "a release": (Release(), Fate(), "job_retry", "job_retry"),
     "an unknown kind": (WAITS, Fate(delay=math.inf), "job_retry", "job_retry"),
     "a job that came past its gates": (Barred("[]"), Fate(gates="[]"), "job_bar", "job_bar"),
@@ -180,5 +188,13 @@ def test_the_jobs_that_end_without_success_are_named():
     assert ended == {
         (fate.state, number)
         for number, (_, fate, *_) in enumerate(OUTCOMES.values())
-        if fate.state in (State.CANCELLED, State.DISCARDED)
+        if fate.state in (State.CANCELLED, State.DISCARDED) and not isinstance(OUTCOMES[list(OUTCOMES)[number]][0], Late)
     }
+
+
+def test_jobs_that_end_without_an_attempt_are_not_named():
+    late = [job_of(Late(cause), number) for number, cause in enumerate(["expired", "deadline"])]
+
+    (part,) = parts([*late, job_of(Failed(ERROR, None, "deadline"), 7)])
+
+    assert [id_ for _, id_, *_ in part.ended()] == [7]

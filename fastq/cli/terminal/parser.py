@@ -94,7 +94,7 @@ def seconds(text: str) -> float:
 
 
 def until(text: str) -> float | datetime:
-    """Read the end of a pause: seconds, minutes, hours or days from now, such as `30m`, or a time with a zone."""
+    """Read a moment: seconds, minutes, hours or days from now, such as `30m`, or a time with a zone."""
     found = SPAN.fullmatch(text)
     if found:
         return float(found["number"]) * SPANS[found["unit"]]

@@ -118,7 +118,8 @@ class Batch:
     worker: Any = None
     work: Any = None
     ends: int = KEPT
-    stopping: bool = False
+    timeout: float | None = None
+    around: Any = ()
 
     def created_at(self, row: int, /) -> datetime:  # noqa: ARG002 - JobBatch's signature
         """Say nothing: nobody asks."""

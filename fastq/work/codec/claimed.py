@@ -22,10 +22,15 @@ import msgspec
 
 from fastq.args.gates import GATES
 from fastq.args.meta import EMPTY, WORKFLOW
-from fastq.jobs.job import KEPT, STOPPING, TIED
+from fastq.jobs.job import KEPT, TIED
+from fastq.leases.lease import boottime
+from fastq.work.shared.rules import around_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from fastq.jobs.worker import Worker
+    from fastq.work.shared.rules import Around
 
 SEPARATOR = b"\x1e"
 """Stands between kinds: valid JSON, which the args are, has no raw control character either."""
@@ -33,8 +38,8 @@ SEPARATOR = b"\x1e"
 BETWEEN = b"," + SEPARATOR
 """Stands between the args of two jobs."""
 
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-"""The moment from which Postgres counts microseconds in a binary timestamptz."""
+EPOCH, UNIX = datetime(2000, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)
+"""The moments from which Postgres counts the microseconds of a binary timestamptz, and `extract(epoch ...)` its seconds."""
 
 
 class Beside(TypedDict):
@@ -45,20 +50,23 @@ class Beside(TypedDict):
 
 
 class Tie(NamedTuple):
-    """The parts of fastq that hear of the end of a job."""
+    """The parts of fastq that hear of the end of a job, and the rules around its attempts."""
 
     gated: bool  # the gatekeeper: the job went through gates
     member: bool  # the leader's chore of workflows: the job is a step of one
+    around: tuple[Around, ...] = ()  # rules that keys of its meta stand for
+    apart: int = 0  # the job's own id, if a rule says that it shares its batch with no other one
 
 
 PLAIN = Tie(gated=False, member=False)
-"""Nobody hears of the end of a job but the job's own row."""
+"""Nobody hears of the end of a job but the job's own row, and nothing is around its attempts."""
 
 
 class Claimed:
     """The columns of a claim. `claim` is the value of its rows in the column of that name."""
 
     __slots__ = (
+        "_ahead",
         "_created",
         "args",
         "attempts",
@@ -79,7 +87,7 @@ class Claimed:
     def __init__(self, queue: str, claim: int, row: Sequence[bytes | None], limit: int = sys.maxsize) -> None:
         self.queue = queue
         self.claim = claim
-        ids, seqs, counts, created, kinds, args, beside, *large = row or [None] * 8
+        ids, seqs, counts, created, kinds, args, beside, clock, *large = row or [None] * 9
         self.ids = integers(ids)
         self.seqs = integers(seqs)
         shorts = array("h", counts or b"")  # four of them a job: nothing, attempt, max_attempts, priority
@@ -90,6 +98,7 @@ class Claimed:
         self.kinds = kinds or b""
         self.args = args or b""
         self.beside: dict[str, list[str] | Beside] = msgspec.json.decode(beside) if beside else {}
+        self._ahead = float(clock) - boottime() if clock else 0.0  # of the database's clock, to ours
         counted, *where = map(int, (large[0] or b"0").split()) if large else (None,)
         self.counted = counted  # bytes of those args that are large, 0: none are; None: the statement did not count
         self.left = (where[0], where[1]) if where else None  # priority and seq of the first job that was left for its args
@@ -134,13 +143,10 @@ class Claimed:
             yield KindBatch(self, kind.decode(), tie=tie), rows, BETWEEN.join([elements[row] for row in rows])
 
     def _tied(self) -> dict[int, Tie]:
-        """Return the ids of the jobs of which somebody hears at their end, each with its ties."""
+        """Return the ids of the jobs that are not plain, each with its ties."""
         metas = {int(id_): kept["meta"] for id_, kept in self.beside.items() if isinstance(kept, dict)}
-        return {
-            id_: Tie(GATES.name in meta, WORKFLOW.name in meta)
-            for id_, meta in metas.items()
-            if GATES.name in meta or WORKFLOW.name in meta
-        }
+        ties = {id_: Tie(GATES.name in meta, WORKFLOW.name in meta, *around_of(meta, id_)) for id_, meta in metas.items()}
+        return {id_: tie for id_, tie in ties.items() if tie != PLAIN}
 
     def _only_kind(self) -> bytes | None:
         """Return the kind if all jobs have the same one, without splitting: one comparison of bytes."""
@@ -152,6 +158,10 @@ class Claimed:
         """Say when a job was enqueued."""
         (microseconds,) = struct.unpack_from(">q", self._created, 8 * row)
         return EPOCH + timedelta(microseconds=microseconds)
+
+    def now(self) -> datetime:
+        """Say what time it is by the database's clock, for a job that has meta."""
+        return UNIX + timedelta(seconds=boottime() + self._ahead)
 
     def tags(self, row: int) -> tuple[str, ...]:
         """Return a job's tags."""
@@ -181,24 +191,44 @@ class Claimed:
 class KindBatch:
     """The rows of one kind in a claim, the `batch` of each of their jobs. Rows are numbered as in the claim."""
 
-    __slots__ = ("_claimed", "claim", "ends", "gated", "kind", "max_attempts", "priorities", "queue", "work", "worker")
+    __slots__ = (
+        "_claimed",
+        "around",
+        "claim",
+        "ends",
+        "gated",
+        "kind",
+        "max_attempts",
+        "priorities",
+        "queue",
+        "timeout",
+        "work",
+        "worker",
+    )
 
-    def __init__(self, claimed: Claimed, kind: str, worker: object = None, work: object = None, tie: Tie = PLAIN) -> None:
+    def __init__(self, claimed: Claimed, kind: str, worker: Any = None, work: Any = None, tie: Tie = PLAIN) -> None:
         self._claimed = claimed
         self.kind = kind
         self.queue = claimed.queue
         self.claim = claimed.claim
         self.priorities = claimed.priorities
         self.max_attempts = claimed.max_attempts
-        self.ends = KEPT if tie == PLAIN else TIED  # `decode` looks whether the worker keeps them
+        self.ends = TIED if tie.gated or tie.member else KEPT  # `decode` looks whether the worker keeps them
         self.gated = tie.gated
         self.worker = worker  # None until `decode` has found it, and for a kind without one
         self.work = work
+        self.timeout: float | None = None  # of an attempt; a rule around it may write it when the attempt begins
+        self.around: Any = tie.around
 
-    @property
-    def stopping(self) -> bool:
-        """Tell whether the process was told to stop."""
-        return STOPPING.is_set()
+    def found(self, worker: Worker[Any], work: Callable[[Any], Any], row: int) -> None:
+        """Take the worker of the kind and the function to call with each job; `row` is the first of them."""
+        self.worker, self.work, self.timeout = worker, work, worker.timeout
+        for rule in self.around:
+            rule.put_around(self, row)
+
+    def now(self) -> datetime:
+        """Say what time it is by the database's clock, for jobs that have meta."""
+        return self._claimed.now()
 
     def created_at(self, row: int, /) -> datetime:
         """Say when the job was enqueued, by the database's clock."""

@@ -115,7 +115,7 @@ def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read | No
         if worker is None:
             unknown.extend(map(Job, ids, attempts, repeat(None), rows, repeat(batch)))
             continue
-        batch.worker, batch.work = worker, call_of(worker)
+        batch.found(worker, call_of(worker), rows[0])
         if batch.ends is KEPT and not worker.archive:
             batch.ends = UNKEPT
         args, refused = (few if len(rows) < SMALL else many)(worker.kind.codec, blob, len(rows))

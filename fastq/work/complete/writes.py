@@ -10,11 +10,13 @@ into parts that are small enough. It deliberately makes and runs no statement: w
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fastq.events import emit
 from fastq.jobs.job import TIED
 from fastq.jobs.outcome import SUCCESS, fate_of
 from fastq.work.codec.codec import encode_bools, encode_floats, encode_texts
@@ -47,6 +49,7 @@ class Ending(NamedTuple):
     barred: bool  # it is to wait at gates
     limited: bool = False  # it has found a rate exceeded
     unsure: bool = False  # the job may have ended already
+    caused: bool = False  # the fate has a cause of its own
 
 
 class Write(NamedTuple):
@@ -70,12 +73,20 @@ def _size(fate: Fate) -> int:
     return len(fate.error or "") + len(fate.output or "")
 
 
+def _tell_late(jobs: Sequence[Job[Any]], fates: Sequence[Fate]) -> None:
+    """Report jobs that ended without an attempt: one event for each queue, kind and cause."""
+    late = [(job.queue, job.kind, fate.cause) for job, fate in zip(jobs, fates, strict=True) if not fate.charged]
+    for (queue, kind, cause), count in Counter(late).items():
+        emit("jobs.expired", level=logging.WARNING, queue=queue, kind=kind, cause=cause, count=count)
+
+
 STATES = Column(attrgetter("state"), encode_texts)
 DELAYS = Column(attrgetter("delay"), encode_floats)
 CHARGED = Column(attrgetter("charged"), encode_bools)
 ERRORS = Column(attrgetter("error"), encode_texts)
 OUTPUTS = Column(attrgetter("output"), encode_texts)
 GATES = Column(attrgetter("gates"), encode_texts)
+CAUSES = Column(attrgetter("cause"), encode_texts)
 LIMITED = Column(attrgetter("limited"), encode_floats)
 
 LIMITS = Limited()
@@ -95,6 +106,7 @@ WRITES = (
         unsure=True,
     ),
     Write("job_retry", lambda it: it.unsure and not it.limited, (DELAYS, CHARGED, ERRORS), _size, hinted=True, unsure=True),
+    Write("job_finish_late", lambda it: it.caused, (STATES, ERRORS, CAUSES, CHARGED), _size, hinted=True, tell=_tell_late),
     Write("job_finish", lambda it: it.state is not None, (STATES, ERRORS, OUTPUTS), _size, hinted=True),
     Write("job_bar", lambda it: it.barred, (GATES,), hinted=True),
     Write("job_rate_limited", lambda it: it.limited, (LIMITED,), hinted=True, tell=LIMITS.tell),
@@ -119,9 +131,9 @@ class Part(NamedTuple):
         return Part(self.write, [self.jobs[place] for place in left], [self.fates[place] for place in left if self.fates])
 
     def ended(self) -> Iterator[tuple[str, int, str, int]]:
-        """Return the jobs that end otherwise than completed: state, id, kind, attempt."""
+        """Return the jobs whose attempt ends them otherwise than completed: state, id, kind, attempt."""
         for job, fate in zip(self.jobs, self.fates, strict=False):  # plain successes have no fates
-            if fate.state is not None and fate.state is not SUCCESS:
+            if fate.state is not None and fate.state is not SUCCESS and (fate.charged or fate.cause is None):
                 yield fate.state, job.id, job.kind, job.attempt
 
     def completed(self) -> Counter[str]:
@@ -166,7 +178,8 @@ def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
         is_kept = fate.state is not SUCCESS or (archive and job.batch.worker.archive)
         tells = fate.error is not None or fate.output is not None
         tied, barred = job.batch.ends == TIED, fate.gates is not None
-        part = parts[place_of(Ending(fate.state, tells, is_kept, tied, barred, fate.limited is not None, fate.unsure))]
+        limited, caused = fate.limited is not None, fate.cause is not None
+        part = parts[place_of(Ending(fate.state, tells, is_kept, tied, barred, limited, fate.unsure, caused))]
         part.jobs.append(job)
         if part.write.columns:
             part.fates.append(fate)

@@ -32,6 +32,7 @@ from fastq.jobs.outcome import SUCCESS, Fate, Standing, Verdict, fate_of
 from fastq.sql.statements import qualified
 from fastq.work.complete.writes import WRITES, Ending, place_of
 from fastq.work.execute.settle import settle
+from fastq.work.shared.called import unrun
 
 if TYPE_CHECKING:
     from fastq.jobs.job import Job
@@ -116,7 +117,7 @@ class End:
             raise FastqError(f"job.transaction: job {self.job.id} has ended in another transaction of this attempt, expected one")
         self._result, problem = outcome.of_value(value)
         if problem:
-            raise outcome.unrun(value) or ValueError(f"the outcome of job.transaction: {problem}")
+            raise unrun(value) or ValueError(f"the outcome of job.transaction: {problem}")
         self._fate = fate_of(self._result)
 
     def statement(self, schema: str, channel: str | None) -> tuple[str, tuple[object, ...]]:

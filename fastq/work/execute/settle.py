@@ -16,6 +16,7 @@ from fastq.jobs import outcome
 from fastq.jobs.job import JobCancelled
 from fastq.jobs.outcome import Cancel, Output, Release, Snooze, Standing, Verdict
 from fastq.results.encoding import misfit
+from fastq.work.shared.called import unrun
 
 if TYPE_CHECKING:
     from fastq.jobs.job import Job
@@ -43,7 +44,7 @@ def _settled(job: Job[Any], value: object, error: BaseException | None, leaving:
     if error is None:
         result, problem = outcome.of_value(value)
         if problem:
-            error = outcome.unrun(value)
+            error = unrun(value)
         if error is None:
             if problem:
                 emit("output.dropped", level=logging.WARNING, id=job.id, kind=job.kind, reason=problem)

@@ -128,7 +128,7 @@ class Executor(Slot):
                 if isinstance(job, Mark):
                     return job
                 batch, work = job.batch, job.batch.work
-                board.limit(number, job.batch.worker.timeout)
+                board.limit(number, job.batch.timeout)
             slots[number] = job.id
             self.current = job
             try:

@@ -103,7 +103,7 @@ class Watchdog(Service):
 
     def _look(self, watched: Watched, job: Job[Any], now: float) -> float | None:
         """Act on a slot's job if it is time; return the time by which we must have looked again, None if it does not matter."""
-        slot, timeout = watched.slot, job.batch.worker.timeout
+        slot, timeout = watched.slot, job.batch.timeout
         if timeout is not None and now >= watched.since + timeout and not watched.overdue:
             job.cancelled = True
             watched.since, watched.overdue = now - timeout, True  # the grace begins when it was told

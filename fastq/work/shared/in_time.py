@@ -1,0 +1,137 @@
+"""The rules of `expires`, `deadline` and `keep_trying_for`: which attempts come too late, and how long one may take.
+
+Used through rules.py. `put_around` runs in the producer's thread of a worker process; the function that it puts around `work`,
+in the executor's thread or on the event loop, at the moment when the attempt begins; `judged` in whichever thread ends a failed
+attempt. Rules have no state but the batch's `timeout`, which the thread of the batch's only job writes before its `work` starts.
+
+Invariant: moments are compared with the database's clock, as far as it has come since the claim; a host's own clock has no say.
+It deliberately interrupts nothing: the time that is left becomes the attempt's timeout, and the watchdog sees to that. It looks
+at a job when its turn comes and not before, so that no index needs to know when jobs expire.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fastq.errors import FastqError
+from fastq.jobs.job import Job, State
+from fastq.jobs.outcome import Failed, Fate, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastq.args.meta import TimeKey
+
+
+class Late(Verdict):
+    """A job whose turn came too late: it ends, and no attempt counts. Returned in place of `work`, by a rule around it."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def said(self) -> Late:
+        """Return another one for the same cause."""
+        return Late(self.cause)
+
+    @property
+    def fate(self) -> Fate:
+        """End the job for its cause."""
+        return Fate(State.CANCELLED, cause=self.cause)
+
+
+class StartsBefore:
+    """An attempt that would start after the job's moment does not start, and the job ends."""
+
+    apart = False
+
+    def __init__(self, key: TimeKey, cause: str) -> None:
+        self._key = key
+        self._cause = cause
+
+    def put_around(self, batch: Any, row: int) -> None:  # noqa: ARG002 - Around's signature
+        """Look at the clock before each call of `work`."""
+        batch.work = partial(_await_job if batch.worker.is_async else _run_job, self, batch.work)
+
+    def refuse(self, job: Job[Any]) -> Late | None:
+        """Return an outcome if the attempt comes too late to start."""
+        left = _left(self._key, job)
+        return Late(self._cause) if left is not None and left <= 0 else None
+
+    def judged(self, job: Job[Any], result: Failed) -> Failed:  # noqa: ARG002 - Around's signature
+        """Have no say: whether the next attempt starts is seen then."""
+        return result
+
+
+class EndsBy(StartsBefore):
+    """An attempt may take no longer than up to the job's moment, and no attempt is planned for a time behind it."""
+
+    apart = True
+
+    def put_around(self, batch: Any, row: int) -> None:
+        """Shorten the timeout, too: for the supervisor, which knows no better if the attempt never lets the watchdog run."""
+        super().put_around(batch, row)
+        with suppress(FastqError):  # the attempt fails with this reason
+            self._shorten(Job(0, 0, None, row, batch))
+
+    def refuse(self, job: Job[Any]) -> Late | None:
+        """Return an outcome if the attempt comes too late to start; have one that starts end in time."""
+        self._shorten(job)
+        return super().refuse(job)
+
+    def _shorten(self, job: Job[Any]) -> None:
+        batch: Any = job.batch
+        left, timeout = _left(self._key, job), batch.worker.timeout
+        if left is not None:
+            batch.timeout = max(SHORTEST, left if timeout is None else min(timeout, left))
+
+    def judged(self, job: Job[Any], result: Failed) -> Failed:
+        """Discard the job if its next attempt would come too late."""
+        return Failed(result.error, None, self._cause) if _too_late(self._key, job, result) else result
+
+
+class TriedUntil:
+    """A failed job is tried again up to its moment."""
+
+    apart = False
+
+    def __init__(self, key: TimeKey) -> None:
+        self._key = key
+
+    def put_around(self, batch: Any, row: int) -> None:
+        """Leave the attempts as they are."""
+
+    def judged(self, job: Job[Any], result: Failed) -> Failed:
+        """Discard the job if its next attempt would come too late: this one was its last."""
+        return Failed(result.error, None) if _too_late(self._key, job, result) else result
+
+
+SHORTEST = 0.001
+"""Seconds: the least timeout of an attempt, for 0 means no limit on the board. It is far less than a tick of the watchdog."""
+
+
+def _left(key: TimeKey, job: Job[Any]) -> float | None:
+    """Return the seconds up to the moment of a job, negative ones if it has passed; None if it has none."""
+    moment, batch = key.of(job), job.batch
+    now: Callable[[], Any] = batch.now  # type: ignore[attr-defined]
+    return None if moment is None else (moment - now()).total_seconds()
+
+
+def _too_late(key: TimeKey, job: Job[Any], result: Failed) -> bool:
+    """Tell whether the next attempt would come behind the moment; of a moment that nobody can read it does not."""
+    with suppress(FastqError):
+        left = _left(key, job)
+        return result.delay is not None and left is not None and result.delay > left
+    return False
+
+
+def _run_job(rule: StartsBefore, work: Callable[[Any], object], job: Job[Any]) -> object:
+    late = rule.refuse(job)
+    return work(job) if late is None else late
+
+
+async def _await_job(rule: StartsBefore, work: Callable[[Any], Any], job: Job[Any]) -> object:
+    late = rule.refuse(job)
+    return await work(job) if late is None else late
