@@ -222,6 +222,20 @@ def check_dead_letters(database: str, printed: str) -> None:
     assert printed.count("is paid by a job that replays job") == 6
 
 
+def check_expiry(database: str, printed: str) -> None:
+    text = "select kind, meta ->> 'cause' from fastq.job_archive order by 1, 2"
+    assert execute(database, text) == [  # a quote that is too slow never starts where the workers were late themselves
+        ("export", None),
+        ("login_code", "expired"),
+        ("login_code", None),
+        ("moody", "failed"),
+        ("quote", "deadline"),
+        ("quote", None),
+    ]
+    assert "a code for Ada" in printed
+    assert "a code for Grace" not in printed
+
+
 CHECKS: dict[str, Callable[[str, str], None]] = {
     "quickstart": check_quickstart,
     "transaction": check_transaction,
@@ -242,6 +256,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "hooks": check_hooks,
     "results": check_results,
     "dead_letters": check_dead_letters,
+    "expiry": check_expiry,
 }
 
 
