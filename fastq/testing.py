@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fastq.enqueue.settings import Settings
-from fastq.jobs import job
 from fastq.leases.memory import LeaseBoard, MemoryLease
+from fastq.results import transacting
 from fastq.work.effects.transaction import Transactions
 
 if TYPE_CHECKING:
@@ -27,5 +27,5 @@ def transactions(url: str | None = None) -> Iterator[None]:
 
     `url`: the database for transactions without a connection of yours; otherwise that of FASTQ_DATABASE_URL.
     """
-    with job.beginning_by(Transactions(Settings(url, None, None)).begin):
+    with transacting.beginning_by(Transactions(Settings(url, None, None)).begin):
         yield

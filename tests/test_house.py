@@ -55,6 +55,7 @@ ROOM_MODULES = 12
 TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("jobs/job", "adapters/conn"): "a job says of which libraries the connections are that it may end on",
     ("args/hook", "jobs/job"): "a hook is given jobs",
+    ("results/transacting", "jobs/job"): "the maker of a transaction is given its job",
     ("jobs/registry", "leases/singleton"): "a registry's decorator says what the functions are given that it takes",
     ("workflows/steps", "enqueue/items"): "a step is a job as the clients take it, with or without options of its own",
     ("awaiting/results", "enqueue/items"): "a part of a client takes what the client has returned",

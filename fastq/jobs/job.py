@@ -16,24 +16,23 @@ Invariants:
   its jobs, and `outcome` never holds a live exception: its traceback leads back to the job. Failures go there as text.
 
 It deliberately has no database: `work` decides about its job by the value that it returns or raises, or in a `transaction`, for
-which a worker process says how it is made (`begin_by`). `progress` changes nothing of it.
+which a worker process says how it is made (results/transacting.py). `progress` changes nothing of it.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, overload
 
 import msgspec
 
 from fastq.args.meta import CARRIED, DEADLINE, EMPTY, EXPIRES, REPLAY_OF, WORKFLOW, tick_of
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_QUEUE, Tags
-from fastq.errors import FastqError
 from fastq.jobs.deps import Dep, Deps, given
-from fastq.results import progress
+from fastq.results import progress, transacting
+from fastq.results.transacting import Transaction
 
 if TYPE_CHECKING:
     import psycopg
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C", bound="Conn | AsyncConn")
-Given_co = TypeVar("Given_co", covariant=True)
-Awaited_co = TypeVar("Awaited_co", covariant=True)
 
 EARLIEST, LATEST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 """The first and the last times that Python can say in every time zone: a day within its own first and last."""
@@ -126,55 +123,6 @@ class JobBatch(Protocol):
 
 STOPPING = threading.Event()
 """Set by the watchdog, in the main thread of a worker process, when the process was told to stop."""
-
-
-class Transaction(Protocol[Given_co, Awaited_co]):
-    """A transaction that ends a job with what is written in it: `with` gives its connection, or `async with` in a coroutine.
-
-    `outcome` may be set until its end to anything that `work` may return: a value to keep, `Snooze(60)`, `Cancel("why")` ...
-    """
-
-    outcome: object
-
-    def __enter__(self) -> Given_co:
-        """Begin, and give the connection."""
-        ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> bool | None:
-        """End the job and commit, or roll back."""
-        ...
-
-    async def __aenter__(self) -> Awaited_co:
-        """Begin, and give the connection."""
-        ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> bool | None:
-        """End the job and commit, or roll back."""
-        ...
-
-
-_begin: "Callable[[Job[Any], Any, object], Transaction[Any, Any]] | None" = None  # by the main thread, before any other runs
-
-
-def begin_by(begin: "Callable[[Job[Any], Any, object], Transaction[Any, Any]] | None") -> None:
-    """Say how this process makes the transactions of jobs: of a job, a connection of the user's or None, and an outcome."""
-    global _begin  # noqa: PLW0603 - one way per process, as that to the jobs before a step
-    _begin = begin
-
-
-@contextmanager
-def beginning_by(begin: "Callable[[Job[Any], Any, object], Transaction[Any, Any]]") -> Iterator[None]:
-    """Have them made so for a while: in a test."""
-    before = _begin
-    begin_by(begin)
-    try:
-        yield
-    finally:
-        begin_by(before)
 
 
 class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
@@ -320,12 +268,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         block the job ends as if `work` had returned `outcome`, and all is committed. If the job was taken away from this
         process meanwhile, nothing is written and JobLost is raised. docs/effects-once.md has the rules.
         """
-        if _begin is None:
-            raise FastqError(
-                "job.transaction: expected a worker process, in whose database the job can end; here is none (in a test: "
-                "fastq.testing.transactions)"
-            )
-        return _begin(self, conn, outcome)
+        return transacting.begin(self, conn, outcome)
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Tell how far the job is, from 0 to 1, and what it is at: `client.progress(id)` shows it, within a second.

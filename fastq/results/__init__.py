@@ -1,1 +1,1 @@
-"""What a job tells of its work: the value that it returns, as JSON, and how far it is."""
+"""What a job tells of its work: the value that it returns, as JSON, how far it is, and the transaction that it ends in."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from fastq.enqueue.client import Client
 from fastq.enqueue.settings import Settings
-from fastq.jobs import deps, job
+from fastq.jobs import deps
+from fastq.results import transacting
 from fastq.work.effects.transaction import Transactions
 
 if TYPE_CHECKING:
@@ -20,4 +21,4 @@ if TYPE_CHECKING:
 def give_jobs_the_database(url: str, config: Config) -> None:
     """Let jobs reach the database of this process."""
     deps.use(Client(url, config=config).deps)
-    job.begin_by(Transactions(Settings(url, None, config)).begin)
+    transacting.begin_by(Transactions(Settings(url, None, config)).begin)
