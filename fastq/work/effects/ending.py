@@ -126,7 +126,8 @@ class End:
         kept = fate.state is not SUCCESS or (self._archive and job.batch.worker.archive)
         tells = fate.error is not None or fate.output is not None
         # As if somebody waited for its end: these statements look whether somebody does, and answer with a row for any driver.
-        write = WRITES[place_of(Ending(fate.state, tells, kept, True, fate.gates is not None, fate.limited is not None))]
+        barred, limited, caused = fate.gates is not None, fate.limited is not None, fate.cause is not None
+        write = WRITES[place_of(Ending(fate.state, tells, kept, True, barred, limited, caused=caused))]
         columns = [_plain(column.value(fate)) for column in write.columns]
         return _for_one(write.statement, schema), (job.id, job.batch.claim, *columns, channel)
 
