@@ -16,6 +16,7 @@ CHORES = Path(__file__).parent.parent.parent / "fastq" / "lead"
 SQL = CHORES.parent / "sql"
 
 SETUP = """
+insert into fastq.job_progress (job, noted_at, fraction, attempt, text) values (1000000, '2000-01-01', 0.5, 1, '');
 insert into fastq.process (id, host, pid, supervisor, queues, expires_at)
     values (3, 'h', 1, 'h:1:x', 'default', clock_timestamp() - interval '1 hour');
 insert into fastq.pause (sort, name, key, paused_until) values ('kind', 'mail', '', '2000-01-01');
@@ -46,6 +47,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "archive_prune": (None, *DAY, [77], ["(0,1)"]),
     "archive_prune_default": (7, 100),
     "dead_prune": (7, 10),
+    "progress_forget": (0, 100, 3600.0),
     "domain_queues": ("default", ["late"]),
     "gate_admit": ([5], CHANNEL),
     "gate_begin": (),
@@ -78,6 +80,7 @@ HARMLESS = {"lease_hold", "workflow_hold"}  # they only look
 TABLES = (
     "job",
     "job_archive",
+    "job_progress",
     "dead",
     "dead_count",
     "process",

@@ -237,6 +237,7 @@ def test_a_graph_of_some_hundred_steps_does(client, connection, site, drawn):
     assert flow.ran == flows.runs(drawn.after, flows.ends(drawn.after, drawn.fates))
 
 
+@pytest.mark.timeout(600)  # s; eight on a machine that has nothing else to do
 @settings(QUIET, max_examples=30)
 @given(graphs(items=GATED), st.lists(RETRIES, max_size=3))
 def test_any_graph_of_steps_with_gates_that_is_retried_ends_as_its_edges_say(client, connection, site, told, drawn, retries):

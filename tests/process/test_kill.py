@@ -141,7 +141,7 @@ def test_the_death_of_the_fork_server_restarts_everything(supervise, jobs):
 
 
 def test_nobody_survives_a_killed_supervisor_and_another_host_takes_its_jobs(supervise, jobs):
-    doomed = supervise(procs=2, process_ttl=2, beat_interval=0.5)
+    doomed = supervise(procs=2, process_ttl=2, beat_interval=0.5, timeout_grace=30)  # it kills no process that hangs
     ids = jobs.add_all("patient", [{"seconds": 30, "later": 0.1}] * 3)
     stuck = jobs.add("hang", how="interpreter lock", max_attempts=1)  # deaf to everything but a signal
     jobs.wait_until_told("start", times=4)

@@ -61,7 +61,7 @@ def test_a_kind_and_everything_that_are_paused_until_a_time_go_on_by_themselves(
         jobs.wait_for(job, "completed")
         (begun,) = jobs.execute("select attempted_at from fastq.job_archive where id = %s", job)[0]
         assert (begun - since).total_seconds() >= 0.5
-        assert f"pause.ended subject={subject}" in supervisor.said
+        wait_for(lambda told=f"pause.ended subject={subject}": told in supervisor.said, 10.0, "the leader to tell of the end")
 
 
 def test_without_notifications_a_pause_holds_and_ends_too(supervise, jobs, operator):
