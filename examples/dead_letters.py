@@ -38,7 +38,7 @@ class PayWorker(Worker[PayArgs]):
 class MendWorker(Worker[MendArgs]):
     """What an operator does with `fastq dead` and `fastq dead replay` when the provider is up again."""
 
-    def work(self, _: Job[MendArgs]) -> Snooze | None:
+    def work(self, job: Job[MendArgs]) -> Snooze | None:
         with Client(database.url()) as client:
             groups = client.dead(kind="pay").groups
             if sum(group.jobs for group in groups) < PAYMENTS:
@@ -46,7 +46,7 @@ class MendWorker(Worker[MendArgs]):
             for group in groups:
                 print(f"{group.jobs} jobs of kind {group.kind} {group.cause}: {group.shape}")
                 told = client.replay(group.id, rate=20)
-                print(f"{told.jobs} jobs are replayed")
+                print(f"job {job.id} has {told.jobs} jobs replayed")
         return None
 
 
