@@ -45,5 +45,5 @@ def claimed(kind, args):
     numbers = struct.pack(f">{count}q", *range(1, count + 1))
     counts = struct.pack(">4h", 0, 1, 25, 1) * count
     kinds = SEPARATOR.join([kind.encode()] * count)
-    row = [numbers, numbers, counts, bytes(8 * count), kinds, (b"," + SEPARATOR).join(args), None]
+    row = [numbers, numbers, counts, bytes(8 * count), kinds, (b"," + SEPARATOR).join(args), None, None]
     return Claimed(DEFAULT_QUEUE, FIRST_CLAIM, row)

@@ -306,12 +306,12 @@ class Session:
         rows = rows if server.dice.random() < 0.8 else rows[::-1]  # the order of pages
         where = f"{total} {left[0]} {left[1]}" if left else f"{total}"
         if not rows:
-            return 0, [None] * 7 + [where.encode()]
+            return 0, [None] * 8 + [where.encode()]
         counts = ATTEMPT << 32 | MAX_ATTEMPTS << 16
         count, args = len(rows), b",\x1e".join([b"x" * row.size for row in rows])
         columns = ([row.id for row in rows], [row.seq for row in rows], [counts | row.priority for row in rows], [0] * count)
         blobs = [struct.pack(f">{count}q", *column) for column in columns]
-        return count, [*blobs, b"\x1e".join([b"k"] * count), args, None, where.encode()]
+        return count, [*blobs, b"\x1e".join([b"k"] * count), args, None, None, where.encode()]
 
     def _part_from(self, claim, rows, fate):
         """Let the claim's transaction go on by itself: it locks its rows, and ends in one way or the other a while later."""

@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fastq.admin.dead.groups import group_of
@@ -49,6 +49,7 @@ def test_a_shape_is_one_short_line_without_a_digit(text):
     assert not re.search(r"\d", found)
 
 
+@example("0x0", 1)
 @given(st.text(alphabet="ab x'\"/.:@-#0af<>~\\", max_size=60), st.integers(0, 9))
 def test_other_digits_in_the_place_of_those_of_a_text_give_the_same_shape(text, digit):
     assert shape(text.replace("0", str(digit)).replace("#", "7")) == shape(text.replace("#", "7"))

@@ -25,7 +25,7 @@ PARTS = (
     ("address", r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?(?![\w.]*\w)"),
     ("text", r"(?<!\w)'[^'\n]*'(?!\w)|\"[^\"\n]*\"|`[^`\n]*`"),
     ("path", r"(?<![\w/\\<])(?:~|\.{1,2}|[a-z]:)?(?:[/\\][\w.@+%=-]+)+[/\\]?"),
-    ("hex", r"\b0x[0-9a-f]+\b|(?<!\w)(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}(?!\w)"),
+    ("hex", r"\b\dx[0-9a-f]+\b|(?<!\w)(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}(?!\w)"),
     ("n", r"\d+(?:[.,:]\d+)*"),
 )
 """The parts that are taken out, the first that fits at a place; each is written as its name in pointed brackets."""
