@@ -453,6 +453,23 @@ def test_an_end_without_a_word_is_found_repaired_and_reported(client, site, conn
     assert told.fields == {"queue": "default", "gates": GATES, "permits": 1}
 
 
+def test_a_comparison_that_takes_too_long_is_put_off_and_the_memory_stays(client, site, connection, database):
+    """Under an old snapshot it walks over all permits there have been; to make the memory anew takes longer still."""
+    site.connection.execute("set lock_timeout = '100ms'")
+    ids = client.enqueue_many([Mail(1)] * 3)
+    keeper = Gatekeeper()
+    turn(keeper, site)
+    known = keeper._keeper
+    with psycopg.connect(database) as other:
+        other.execute("lock table fastq.gate_permit in access exclusive mode")
+        keeper._compare_at = 0.0
+        while not keeper._compare_at:
+            keeper.run(site)
+
+    assert keeper._keeper is known
+    assert at_gates(connection) == (ids[2:], ids[:2])
+
+
 def test_after_a_statement_that_failed_the_memory_is_made_anew(client, site, connection, database):
     ids = client.enqueue_many([Mail(1)] * 3)
     keeper = Gatekeeper()

@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, defaultdict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -29,10 +30,10 @@ from fastq.lead.gate.holds import Holds
 from fastq.lead.gate.keeper import Keeper, differences
 from fastq.lead.gate.keys import job_of, place_of
 from fastq.lead.gate.reading import Lines, Windows
-from fastq.postgres import hints
+from fastq.postgres import db, hints, sqlstate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from fastq.lead.gate.keys import Line, Place
     from fastq.lead.term.chore import Site
@@ -67,6 +68,19 @@ LOCKED = 0.2
 """Seconds until a job is tried again after its row was locked, by a transaction that cancels it, say."""
 
 _counted = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
+
+
+@contextmanager
+def put_off() -> Iterator[None]:
+    """Go on where a comparison ran into its time limit, as under an old snapshot: it changed nothing, and another one follows.
+
+    Else the memory would be thrown away, and to make it anew all lines are read from their beginnings, which takes far longer.
+    """
+    try:
+        yield
+    except db.Error as error:
+        if not sqlstate.too_slow(error):
+            raise
 
 
 class Gatekeeper:
@@ -265,12 +279,13 @@ class Gatekeeper:
         """Compare the memory with the tables, and repair it."""
         began = time.monotonic()
         swept = self._sweep(site)
-        (found,) = site.connection.run_one("gate_compare")
-        lines = _counted(found) if found else []
-        for queue, gates, known, counted in differences(keeper, lines):
-            emit("gate.repaired", level=logging.ERROR, queue=queue, gates=gates, known=known, counted=counted)
-            keeper.freed(queue, gates, known - counted)
-        self._holds.look(site, lines)
+        with put_off():
+            (found,) = site.connection.run_one("gate_compare")
+            lines = _counted(found) if found else []
+            for queue, gates, known, counted in differences(keeper, lines):
+                emit("gate.repaired", level=logging.ERROR, queue=queue, gates=gates, known=known, counted=counted)
+                keeper.freed(queue, gates, known - counted)
+            self._holds.look(site, lines)
         self._lines.begin()
         self._taken, self._least = 0.0, SOON if swept else COMPARE
         self._compared(time.monotonic() - began)
@@ -282,7 +297,9 @@ class Gatekeeper:
 
     def _sweep(self, site: Site) -> bool:
         """Remove the permits of jobs that are no more; tell whether there were any."""
-        (found,) = site.write("gate_sweep")
+        found = None
+        with put_off():
+            (found,) = site.write("gate_sweep")
         lines = _counted(found) if found else []
         for queue, gates, jobs in lines:
             emit("gate.repaired", level=logging.ERROR, queue=queue, gates=gates, permits=jobs)
