@@ -470,6 +470,24 @@ def test_a_comparison_that_takes_too_long_is_put_off_and_the_memory_stays(client
     assert at_gates(connection) == (ids[2:], ids[:2])
 
 
+def test_jobs_that_could_not_be_let_go_in_time_go_later_and_the_memory_stays(client, site, connection, database):
+    site.connection.execute("set lock_timeout = '100ms'")
+    keeper = Gatekeeper()
+    turn(keeper, site)
+    known = keeper._keeper
+    ids = client.enqueue_many([Mail(1)] * 3)
+    with psycopg.connect(database) as other:
+        other.execute("lock table fastq.gate_permit in exclusive mode")
+        while not keeper._locked:
+            keeper.run(site)
+        assert at_gates(connection) == (ids, [])
+    while not at_gates(connection)[1]:
+        turn(keeper, site)
+
+    assert keeper._keeper is known
+    assert at_gates(connection) == (ids[2:], ids[:2])
+
+
 def test_after_a_statement_that_failed_the_memory_is_made_anew(client, site, connection, database):
     ids = client.enqueue_many([Mail(1)] * 3)
     keeper = Gatekeeper()

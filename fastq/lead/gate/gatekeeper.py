@@ -72,7 +72,7 @@ _counted = msgspec.json.Decoder(list[tuple[str, str, int]]).decode
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """Go on where a comparison ran into its time limit, as under an old snapshot: it changed nothing, and another one follows.
+    """Go on where a statement ran into its time limit, as under an old snapshot: it has changed nothing, and is tried again.
 
     Else the memory would be thrown away, and to make it anew all lines are read from their beginnings, which takes far longer.
     """
@@ -219,17 +219,13 @@ class Gatekeeper:
         keeper.differing.clear()
 
     def _let_go(self, site: Site, keeper: Keeper, chosen: list[tuple[Place, Line]]) -> None:
-        ids = [job_of(place) for place, _ in chosen]
-        admitted, *_ = hints.sending(site.connection, lambda channel: site.write("gate_admit", ids, channel))
-        site.changed += len(admitted)
+        admitted = self._move(site, "gate_admit", chosen)
         for place, line, waits in self._left(site, chosen, admitted):
             keeper.stayed(line, place, waits)
 
     def _drop(self, site: Site, keeper: Keeper, dropped: list[tuple[Place, Line]]) -> None:
         """End jobs that found no room at a rate that drops those."""
-        ids = [job_of(place) for place, _ in dropped]
-        ended, *_ = hints.sending(site.connection, lambda channel: site.write("gate_drop", ids, channel))
-        site.changed += len(ended)
+        ended = self._move(site, "gate_drop", dropped)
         for place, line, waits in self._left(site, dropped, ended):
             if waits:
                 keeper.aside(line, place)
@@ -237,6 +233,15 @@ class Gatekeeper:
         gone = set(ended)
         for queue, jobs in Counter(line.queue for place, line in dropped if job_of(place) in gone).items():
             emit("rate.dropped", queue=queue, jobs=jobs)
+
+    def _move(self, site: Site, name: str, given: list[tuple[Place, Line]]) -> list[int]:
+        """Let jobs go, or drop them; return which of them that is true of: none if it took too long."""
+        ids = [job_of(place) for place, _ in given]
+        moved: list[int] = []
+        with put_off():
+            moved, *_ = hints.sending(site.connection, lambda channel: site.write(name, ids, channel))
+        site.changed += len(moved)
+        return moved
 
     def _left(self, site: Site, given: list[tuple[Place, Line]], moved: Iterable[int]) -> list[tuple[Place, Line, bool]]:
         """Return those of the jobs given that a statement has not moved, and whether they wait yet: then their rows were locked.
