@@ -119,7 +119,7 @@ def test_the_server_of_a_killed_user_is_adopted_and_then_stopped(folder):
     with embedded.start(folder) as server:
         assert server.pid == pid
         assert execute(server.url, "select 1") == [(1,)]
-    assert not process_exists(pid)
+    wait_for(lambda: not process_exists(pid), what="the postmaster to be reaped")
 
 
 def test_a_killed_server_is_started_again_with_what_was_committed(folder):
