@@ -174,7 +174,8 @@ def test_a_statement_during_which_another_takes_the_lease_changes_nothing(site, 
 
 @pytest.mark.lease("L33")
 def test_every_statement_that_a_chore_writes_with_is_looked_at_here():
-    written = {path.stem: set(re.findall(r"write\(\s*\"(\w+)\"", path.read_text())) for path in CHORES.rglob("*.py")}
+    call = r"(?:write\(\s*|_move\(site, )\"(\w+)\""  # the gatekeeper's is a call of `write` for two statements
+    written = {path.stem: set(re.findall(call, path.read_text())) for path in CHORES.rglob("*.py")}
 
     assert set().union(*written.values()) == set(FENCED)
     for name in FENCED:
