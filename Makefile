@@ -35,7 +35,7 @@ unit: build  ## run the tests that need no database: what to run after each edit
 	$(BIN)/pytest -q -n 2 -m 'not slow and not server' $(UNIT)
 
 test: build  ## run the tests, on Postgres 18
-	@echo "some 8,000 tests, about 5 minutes on two cores that have nothing else to do"
+	@echo "some 9,800 tests, about 8 minutes on two cores that have nothing else to do"
 	$(BIN)/pytest -q -n 4 --dist loadfile -m 'not slow'
 
 older: build  ## run the tests of the SQL on Postgres 16
