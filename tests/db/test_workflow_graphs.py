@@ -178,11 +178,12 @@ class Flow:
         assert self.site.write("workflow_audit", 0, -1, 1_000)[-1] is None
 
     def retry(self, retry):
-        """Retry it; say what must become of it then."""
+        """Retry it; say what must become of it then. A step that no longer waits does not wait again for a parent that is retried."""
         failed = [step for step in self.steps if step.state in (CANCELLED, DISCARDED)]
         again = {step.step for step in failed if not step.because or retry.what != "failed"}
         after = self.drawn.after
-        self.let_go = {place for place in range(len(after)) if after[place].keys() <= self.ended.keys()} - self.ended.keys()
+        self.let_go |= {place for place in range(len(after)) if after[place].keys() <= self.ended.keys()}
+        self.let_go -= self.ended.keys()
         self.kept = {place: state for place, state in self.ended.items() if place not in again}
         for place in again:
             self.fates[place] = retry.fates[place]
