@@ -208,7 +208,7 @@ def test_spans_in_streams_hang_together_as_transactions_do(is_async):
     spans = [item for sent in memory.sent if "items" in sent for item in sent["items"] if "span_id" in item]
     requested = request.span_id
     by_op = {}
-    for span in spans:
+    for span in sorted(spans, key=lambda span: span["start_timestamp"]):  # the SDK sends them trace by trace, in any order
         by_op.setdefault(span["attributes"].get("sentry.op", {}).get("value"), []).append(span)
     [published] = by_op["queue.publish"]
     first, second, third = by_op["queue.process"]
