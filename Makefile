@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE =
 # Folders in which no test starts a Postgres of its own, by the command line; those that share one are marked `server`.
 UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/test_house.py tests/test_leases_doc.py tests/test_prose.py tests/test_public_api.py
 .DEFAULT_GOAL := help
-.PHONY: help build twins run unit test older slow simulation seeds lint types check beyond ci bench chaos failover asan fuzz clean
+.PHONY: help build twins run unit test further older slow simulation seeds lint types check beyond ci bench chaos failover asan fuzz clean
 
 help:  ## list the commands
 	@echo "make run is the place to start; make check is for each commit, make ci what a change must pass."
@@ -35,8 +35,11 @@ unit: build  ## run the tests that need no database: what to run after each edit
 	$(BIN)/pytest -q -n 2 -m 'not slow and not server' $(UNIT)
 
 test: build  ## run the tests, on Postgres 18
-	@echo "some 9,800 tests, about 8 minutes on two cores that have nothing else to do"
-	$(BIN)/pytest -q -n 4 --dist loadfile -m 'not slow'
+	@echo "some 9,300 tests, some 4 minutes on two cores that have nothing else to do"
+	$(BIN)/pytest -q -n 4 --dist loadfile -m 'not slow and not further'
+
+further: build  ## run the tests of the docs, the examples, the commands, the benchmarks, and of whole hosts that take leading from each other
+	$(BIN)/pytest -q -n 4 --dist loadfile -m 'further and not slow'
 
 older: build  ## run the tests of the SQL on Postgres 16
 	FASTQ_TEST_POSTGRES=16 $(BIN)/pytest -q -n 4 --dist loadfile -m 'not slow' tests/db
@@ -60,7 +63,7 @@ types: build  ## check types
 
 check: lint types test  ## lint, types and tests: before each commit
 
-beyond: lint types older seeds asan fuzz
+beyond: lint types further older seeds asan fuzz
 
 ci: test beyond  ## everything a change must pass: in CI `make test`, then `make beyond`
 

@@ -91,6 +91,7 @@ def work_off(database: str, command: list[str], folder: Path, environment: dict[
         wait_for(lambda: execute(database, busy) == [(0,)], 40, f"the end of the page's jobs; see {folder / 'log'}")
 
 
+@pytest.mark.further
 @pytest.mark.process
 @pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)], ids=named)
 def test_the_code_of_a_page_runs(page: Path, database: str, tmp_path: Path) -> None:
@@ -123,6 +124,7 @@ def test_the_code_of_a_page_runs(page: Path, database: str, tmp_path: Path) -> N
             (folder / name).write_text(done.stdout)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sql")], ids=named)
 def test_the_sql_of_a_page_runs(page: Path, database: str) -> None:
     with psycopg.connect(database) as conn:
@@ -187,6 +189,7 @@ def test_the_reference_is_what_the_code_declares(name: str, tmp_path: Path) -> N
     assert (DOCS / "reference" / name).read_text() == (tmp_path / name).read_text(), "run python docs/reference/generate.py"
 
 
+@pytest.mark.further
 def test_the_measurements_of_the_decisions_still_run(server: str) -> None:
     environment = {**os.environ, "FASTQ_DATABASE_URL": server}
     measured = subprocess.run(

@@ -12,6 +12,8 @@ import pytest
 
 from tests.helpers import execute, wait_for
 
+pytestmark = pytest.mark.further
+
 ROOT = Path(__file__).parent.parent
 PROGRAMS = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if "Registry()" in path.read_text())
 

@@ -31,6 +31,8 @@ DEFINE = """
 import shop
 from fastq import Config, admin
 from fastq.lead import definitions
+
+pytestmark = pytest.mark.further
 config = Config.load()
 definitions.define(admin.connect(config, config.database_url), shop.registry)
 """

@@ -4,7 +4,7 @@ import pytest
 
 from tests.chaos.run import Plan, run
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 
 def assert_all_is_well(figures, plan):

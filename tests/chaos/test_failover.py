@@ -8,7 +8,7 @@ from tests.chaos import failover, faults, freeze, schedule, two_leaders, witness
 from tests.chaos.result import Result, table
 from tests.chaos.servers import Servers, scratch
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240), pytest.mark.further]
 TTL = 1.0  # s, the shortest that there is
 BUSY = 2  # times the bound: the machine may be busy
 

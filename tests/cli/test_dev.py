@@ -6,7 +6,7 @@ from tests.cli.conftest import APP, command
 from tests.cli.programs import started
 from tests.helpers import execute, wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 SLEEPS = APP.replace("print(f", "import time; print('SLEEPS', flush=True); time.sleep(60); print(f")
 

@@ -7,7 +7,7 @@ from tests.cli.conftest import command
 from tests.cli.programs import started
 from tests.helpers import execute, wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = """
 import subprocess

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 WAITING = """
     insert into fastq.job (kind, meta, state, seq, waits_for)
     select 'mail', made, 'waiting', null, made ->> 'gates'

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 
 def test_pauses_are_added_shown_wherever_jobs_wait_and_removed(on_database, fastq, database):
     execute(database, "insert into fastq.job (kind) values ('mail')")

@@ -14,7 +14,7 @@ from tests.cli.conftest import APP, ROOT, command, environment
 from tests.cli.programs import IN_THE_BACKGROUND, started
 from tests.helpers import execute, process_exists, wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

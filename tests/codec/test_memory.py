@@ -10,6 +10,8 @@ from fastq.args.kinds import Kind
 from fastq.work.codec.codec import decode
 from tests.codec.claims import Flat, claimed, workers_of
 
+pytestmark = pytest.mark.further
+
 BATCH = 1_000
 PAGE = 4096
 FLAT = Kind("flat", Flat)

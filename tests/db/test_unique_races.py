@@ -148,6 +148,7 @@ MOST = {(SuccessArgs, "ended"): 1, (HourArgs, "runs"): 1, (HourArgs, "two ended"
 """Jobs that may be enqueued where the key is held all the time by a job that need not live, the first ones included."""
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("kind", "state"),
     [

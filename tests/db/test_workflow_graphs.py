@@ -16,6 +16,8 @@ from tests.db.jobs import CHANNEL, ERROR, claim, claim_number
 from tests.db.leases import run_until, site_on
 from tests.flows import CANCELLED, COMPLETED, DISCARDED
 
+pytestmark = pytest.mark.further
+
 MINE = claim_number(1, 1)
 ENDS = (COMPLETED, CANCELLED, DISCARDED)
 CALLED = "select args ->> 'event' from fastq.job_archive where kind = 'called' and meta #>> '{workflow,0}' = $1"
@@ -178,7 +180,7 @@ class Flow:
         assert self.site.write("workflow_audit", 0, -1, 1_000)[-1] is None
 
     def retry(self, retry):
-        """Retry it; say what must become of it then. A step that no longer waits does not wait again for a parent that is retried."""
+        """Retry it; say what must become of it then. A step that no longer waits does not wait again for a retried parent."""
         failed = [step for step in self.steps if step.state in (CANCELLED, DISCARDED)]
         again = {step.step for step in failed if not step.because or retry.what != "failed"}
         after = self.drawn.after

@@ -16,6 +16,8 @@ from fastq.config import Config
 from fastq.postgres.db import connect
 from tests.helpers import execute, wait_for
 
+pytestmark = pytest.mark.further
+
 ROOT = Path(__file__).parent.parent.parent
 US_PER_JOB = 1_000  # us of CPU that a job may seem to cost: 100 times the truth, a tenth of what any mistake of units makes
 

@@ -13,7 +13,7 @@ SLOTS = 4  # of the queue `default`: at most so many connections
 SHOPS = "select count(*) from pg_stat_activity where application_name = 'shop' and datname = current_database()"
 CUT = SHOPS.replace("count(*)", "pg_terminate_backend(pid)")
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 
 def answers(jobs, ids):

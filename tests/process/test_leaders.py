@@ -13,7 +13,7 @@ from tests.helpers import Stopwatch, after_renewals, process_exists, wait_for
 from tests.process.conftest import wait_until_gone
 from tests.proxy import Proxy
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 DEFAULT, SCHEMA = "leader:default", "schema"
 BUSY = 0.25  # s; what a busy machine may add

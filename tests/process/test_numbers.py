@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers import wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 
 def test_a_process_whose_number_another_host_has_ends_in_order_and_another_takes_its_place(supervise, jobs):

@@ -20,7 +20,7 @@ from tests.helpers import freeze, wait_for
 from tests.process.conftest import APP, SESSIONS, Jobs, Supervisor, supervising
 from tests.proxy import Proxy
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 EXPIRED = "select bool_and(expires_at < clock_timestamp()) from fastq.process"
 ROLES = ("producer", "completer", "registrar", "listener", "elector", "maintainer")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers import freeze, process_exists, wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.singletons:registry"
 TTL = 1.0  # s

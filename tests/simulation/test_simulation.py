@@ -20,6 +20,7 @@ def test_every_job_is_claimed_once_and_none_is_left_behind_whatever_the_schedule
             pytest.fail(f"seed {seed}: {error!r}; replay it by: {replay(seed)}")
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_a_cursor_without_one_of_its_rules_is_found(name):
     with living(name):

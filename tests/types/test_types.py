@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.further
+
 ROOT = Path(__file__).parents[2]
 USAGE = Path(__file__).with_name("usage.py")
 

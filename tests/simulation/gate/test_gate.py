@@ -23,6 +23,7 @@ def test_no_key_has_too_many_and_no_job_waits_for_ever_whatever_the_schedule(fir
             pytest.fail(f"seed {seed}: {error!r}; replay it by: {replay(seed)}")
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_a_gatekeeper_without_one_of_its_rules_is_found(name):
     with living(name):
