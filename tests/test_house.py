@@ -36,7 +36,7 @@ ROOMS = (
     "work/shared admin lead/term",
     "admin/dead admin/deploys",
     "enqueue/operate",
-    "work/codec lead/chores lead/gate lead/unique lead/workflow enqueue",
+    "work/codec lead/chores lead/gate lead/rescue lead/unique lead/workflow enqueue",
     "work/cursor lead",
     "work/claim work/execute work/complete",
     "work/effects",

@@ -13,6 +13,8 @@ import pytest
 
 from tests.helpers import wait_for
 
+pytestmark = pytest.mark.further
+
 README = Path(__file__).parent.parent / "README.md"
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = BLOCK.findall(README.read_text())
@@ -32,7 +34,6 @@ import shop
 from fastq import Config, admin
 from fastq.lead import definitions
 
-pytestmark = pytest.mark.further
 config = Config.load()
 definitions.define(admin.connect(config, config.database_url), shop.registry)
 """

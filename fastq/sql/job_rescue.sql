@@ -4,7 +4,7 @@
 --       get one more than it was allowed to have.
 --       Answers with how many are available again, how many ended, and which. Errors of a job are shortened as in job_retry.
 --       The permit of a discarded job stays where a gate of it says so (args/gates.py: Ordered): it holds its keys.
--- called by: lead/chores/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain: queues of its processes count
+-- called by: lead/rescue/rescue. $1-$3 fence, $4 queues (null or empty: every queue), $5 domain: queues of its processes count
 --            too, $9 channel (null: no hint), $10 error (json text).
 -- index: job_pkey; process_pkey; lease_pkey; gate_permit_pkey.
 -- locks: the lease's row, for key share; the jobs' rows; locked ones are skipped and come next time.

@@ -1,7 +1,7 @@
 -- what: looks at $6 jobs that are available or running, from a position in the order of the claims on ($3 queue, $4 priority, $5
 --       seq). Of these, the jobs that run in a process of $8 that has expired, or since more than $7 seconds in a process without
 --       a row. Answers with their ids, claims and attempts, how many jobs it looked at, and the position of the last one.
--- called by: lead/chores/rescue: until it looked at less than $6. $1 queues (null or empty: every queue), $2 domain: queues of
+-- called by: lead/rescue/stranded: until it looked at less than $6. $1 queues (null or empty: every queue), $2 domain: queues of
 --            its processes count too, since the last process that worked a queue may be the one that has expired.
 -- index: job_ready: skipped from queue to queue, then a range of each; process_pkey.
 -- locks: none; job_rescue looks again.

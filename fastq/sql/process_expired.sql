@@ -2,7 +2,7 @@
 --       (null: there is none); and three signs of an outage: the server's clock, when the server was started (both in seconds
 --       since 1970), and whether the newest beat of the leader's own supervisor ($1) is older than half of the time to live ($2):
 --       false if it has none.
--- called by: lead/chores/rescue: to know whether the look at the running jobs is worth it, and when to ask again.
+-- called by: lead/rescue/rescue: to know whether the look at the running jobs is worth it, and when to ask again.
 -- index: none: the table has as many rows as there are worker processes.
 -- locks: none.
 select coalesce(array_agg(process.id) filter (where process.expires_at < clock.now), '{}'),

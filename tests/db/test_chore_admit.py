@@ -6,6 +6,7 @@ import pytest
 
 from fastq.lead.chores.admit import BATCH, INTERVAL, NAP, Admit
 from fastq.lead.chores.unworked import TOLD_EVERY, Unworked
+from fastq.postgres import db
 from tests.db.jobs import CHANNEL, add, claimed_ids, living
 from tests.db.leases import run_out, site_on
 
@@ -131,3 +132,24 @@ def test_a_queue_that_nobody_works_and_a_kind_that_nobody_knows_are_reported_at_
     assert told() == []
     connection.execute("delete from fastq.process")
     assert [len(told()) for _ in range(2)] == [0, 2]
+
+
+def test_queues_are_looked_at_later_where_a_look_takes_too_long_and_kinds_all_the_same(database, connection, other, events):
+    site = site_on(database, name="schema", statement_timeout=0.2)
+    add(connection, 3, queue="forgotten")
+    chore = Unworked()
+    other.execute("begin")
+    other.execute("lock table fastq.process in access exclusive mode")
+    with pytest.raises(db.Error, match="statement timeout"):  # that of the kinds, which waits for the lock as well
+        chore.run(site)
+    other.execute("rollback")
+
+    assert [event.name for event in events] == ["unworked.unseen"]
+    chore.run(site)
+    chore.run(site)
+    assert [event.name for event in events] == ["unworked.unseen"]
+    chore._look_at = 0.0
+    chore.run(site)
+    chore.run(site)
+    assert [event.name for event in events] == ["unworked.unseen", "queue.unworked"]
+    site.connection.close()

@@ -6,8 +6,10 @@ import time
 import pytest
 
 from fastq.errors import LeaseLost
-from fastq.lead.chores.rescue import ALL, NAP, Rescue
+from fastq.lead.rescue.rescue import ALL, NAP, Rescue
+from fastq.lead.rescue.stranded import FEWEST_PAGES
 from fastq.lead.term.chore import Site
+from fastq.postgres import db
 from tests.db.jobs import CHANNEL, ERROR, add, archived, claim, claim_number, count, living
 from tests.db.leases import run_out, site_on, take_over
 from tests.helpers import Stopwatch, wait_for
@@ -342,20 +344,20 @@ def test_who_expires_during_a_walk_waits_for_the_next_look(site, connection, clo
 
 
 def test_a_long_walk_is_no_outage(site, connection, clock, events, monkeypatch):
-    monkeypatch.setattr("fastq.lead.chores.rescue.WINDOW", 1)
+    monkeypatch.setattr("fastq.lead.rescue.stranded.WINDOW", 1)
     know(connection, EXPIRED, -1)
     know(connection, ALIVE, TTL)
     add(connection, 20)
     running(connection, EXPIRED)
     chore = Rescue(heard=TTL)
     chore.run(site)
-    while chore._position is not None:
+    while chore._walks.under_way:
         clock.forward(TTL / 3)
         chore._ask_at = 0.0  # so long did it take
         chore.run(site)
 
     chore.run(site)
-    assert chore._position is not None, "a walk for the one that has expired meanwhile"
+    assert chore._walks.under_way, "a walk for the one that has expired meanwhile"
     assert waits(events) == []
 
 
@@ -372,9 +374,11 @@ def test_a_process_that_came_back_and_goes_again_is_walked_for_again(site, conne
     assert states(connection, ids) == ["available"]
 
 
-def test_a_walk_goes_through_windows_and_finds_every_job_in_every_queue_and_priority(site, connection, monkeypatch):
-    monkeypatch.setattr("fastq.lead.chores.rescue.WINDOW", 7)
-    monkeypatch.setattr("fastq.lead.chores.rescue.BATCH", 3)
+@pytest.mark.parametrize("paged", [False, True], ids=["in the order of claims", "by pages"])
+def test_a_walk_goes_through_windows_and_finds_every_job_in_every_queue_and_priority(site, connection, monkeypatch, paged):
+    monkeypatch.setattr("fastq.lead.rescue.stranded.WINDOW", 7)
+    monkeypatch.setattr("fastq.lead.rescue.stranded.PAGES", 1)
+    monkeypatch.setattr("fastq.lead.rescue.rescue.BATCH", 3)
     know(connection, EXPIRED, -1)
     know(connection, ALIVE, 60)
     lost = []
@@ -385,13 +389,20 @@ def test_a_walk_goes_through_windows_and_finds_every_job_in_every_queue_and_prio
             add(connection, 5, claim=claim_number(ALIVE, 1), **columns)
             lost += add(connection, 3, claim=claim_number(EXPIRED, 1), **columns)
 
-    assert rescue(site) == len(lost) == 27
+    chore = Rescue(heard=TTL)
+    chore._walks._paged_until = time.monotonic() + 60 if paged else 0.0
+    assert run_out(chore, site) == len(lost) == 27
     assert set(states(connection, lost)) == {"available"}
 
 
 @pytest.mark.lease("L47")
+@pytest.mark.parametrize("paged", [False, True], ids=["in the order of claims", "by pages"])
 @pytest.mark.parametrize("none", [None, []])
-def test_a_named_domain_rescues_its_queues_and_a_list_of_none_means_all(database, connection, none):
+def test_a_named_domain_rescues_its_queues_and_a_list_of_none_means_all(database, connection, monkeypatch, none, paged):
+    if paged:
+        monkeypatch.setattr(
+            "fastq.lead.rescue.stranded.Walks.begin", lambda walks: walks.__dict__.update(under_way=True, _page=0)
+        )
     know(connection, EXPIRED, -1, domain="other", queues="mine,others")
     mine, others = running(connection, EXPIRED, queue="mine"), running(connection, EXPIRED, queue="others")
     site = site_on(database, queues=["mine", "empty"], leader_domain="billing")
@@ -545,18 +556,37 @@ def test_a_row_that_a_trigger_refuses_is_set_aside_and_the_others_are_rescued(si
     assert run_out(chore, site) == 1
 
 
-def test_a_window_that_takes_too_long_to_read_shrinks(database, connection, other, events):
+def test_a_walk_that_takes_too_long_goes_on_by_pages_and_then_by_fewer(database, connection, other, events):
     site = site_on(database, statement_timeout=0.2)
     running(connection, UNKNOWN, 3, since=TTL * 2)
     chore = Rescue(all_in=0.0, heard=TTL)
     other.execute("begin")
     other.execute("lock table fastq.job in access exclusive mode")
-    for _ in range(3):
+    for _ in range(4):
         chore.run(site)
     other.execute("rollback")
 
     assert run_out(chore, site) == 3
-    assert [event.fields["size"] for event in events if event.name == "chore.batch_shrunk"] == [10_000, 5_000]
+    found = [(event.name, event.fields.get("size")) for event in events if event.name in ("rescue.detour", "chore.batch_shrunk")]
+    assert found == [("rescue.detour", None), ("chore.batch_shrunk", 2_000), ("chore.batch_shrunk", 1_000)]
+    running(connection, UNKNOWN, 2, since=TTL * 2, queue="other")
+    chore._all_at = 0.0
+    assert run_out(chore, site) == 2
+    assert [event.name for event in events if event.name == "rescue.detour"] == ["rescue.detour"], "the next walk begins by pages"
+    site.connection.close()
+
+
+def test_a_walk_by_pages_that_cannot_be_shorter_fails(database, other):
+    site = site_on(database, statement_timeout=0.1)
+    chore = Rescue(all_in=0.0, heard=TTL)
+    other.execute("begin")
+    other.execute("lock table fastq.job in access exclusive mode")
+    chore.run(site)
+    chore._walks._page = 0
+    chore._walks._pages.now = FEWEST_PAGES
+    with pytest.raises(db.Error, match="statement timeout"):
+        chore.run(site)
+    other.execute("rollback")
     site.connection.close()
 
 

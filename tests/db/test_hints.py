@@ -15,7 +15,7 @@ from fastq.lead import definitions
 from fastq.lead.chores.admit import Admit
 from fastq.lead.chores.periodic import Periodic
 from fastq.lead.chores.promote import Promote
-from fastq.lead.chores.rescue import Rescue
+from fastq.lead.rescue.rescue import Rescue
 from fastq.leases import lease
 from fastq.leases.lease import Fence
 from fastq.postgres import db, hints, sqlstate

@@ -76,6 +76,7 @@ PARAMETERS = {
     "job_why": (1, 100, 100),
     "job_waiting": ("default", ["nap"], 100, 1_000_000, IDS, 800),
     "job_stranded": (None, "default", "", 0, 0, 100, 15.0, IDS),
+    "job_stranded_paged": (None, "default", "(0,0)", "(100,0)", 15.0, IDS),
     "kind_waiting": (100, 10),
     "gate_held": (100,),
     "gate_stalled": (100,),

@@ -113,6 +113,15 @@ def test_a_window_of_the_rescue_reads_its_jobs(crowded, queues):
     assert pages < 2_000, "two pages a job at most: the index and the row"
 
 
+@pytest.mark.parametrize("queues", FILTERS.values(), ids=FILTERS)
+def test_a_window_of_the_rescue_by_pages_reads_these_alone(crowded, queues):
+    pages, indexes, walked = looked(crowded, "job_stranded_paged", (queues, "default", "(0,0)", "(40,0)", 15.0, [1, 2]))
+
+    assert indexes <= {"process_pkey"}
+    assert walked <= SMALL
+    assert 40 <= pages < 40 + 30, "and some of the catalog and of processes"
+
+
 @pytest.mark.lease("L51")
 @pytest.mark.parametrize("queues", FILTERS.values(), ids=FILTERS)
 def test_a_promotion_reads_its_jobs(crowded, queues):

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from fastq.events import emit
+from fastq.postgres import db, sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +23,10 @@ INTERVAL = 30.0
 
 TOLD_EVERY = 600.0
 """Seconds until the same is reported again while it lasts: a guess at how often a person wants to read it."""
+
+DETOUR = 600.0
+"""Seconds until the queues are looked at again after that took too long. Dead rows that an old snapshot keeps then lie at the
+beginning of the index, and each look costs as much of the server as the time limit allows. A guess at how long that lasts."""
 
 COUNT = 1_000
 """Jobs at which counting stops: how many more there are makes no difference for the operator."""
@@ -36,6 +41,7 @@ class Unworked:
     name = "unworked"
 
     def __init__(self) -> None:
+        self._look_at = 0.0  # monotonic time before which the queues are not looked at
         self._seen: dict[tuple[str, str], float] = {}  # by queue and kind ("": all): monotonic time from which on to report it
 
     def start(self, site: Site) -> None:
@@ -43,7 +49,7 @@ class Unworked:
 
     def run(self, site: Site) -> float:
         """Look."""
-        queues = {queue: counts for queue, *counts in site.connection.run("queue_unworked", COUNT)}
+        queues = self._queues(site)
         rows = site.connection.run("kind_waiting", COUNT, KINDS)
         kinds = {
             (queue, kind): jobs for queue, kind, jobs, known, paused_at, *_ in rows if not (known or paused_at or queue in queues)
@@ -55,6 +61,19 @@ class Unworked:
                 available, waiting = queues[queue]
                 emit("queue.unworked", level=logging.WARNING, queue=queue, available=available, waiting=waiting)
         return INTERVAL
+
+    def _queues(self, site: Site) -> dict[str, list[int]]:
+        """Return the queues without a process: their jobs that are available, and those that wait for a worker."""
+        if time.monotonic() < self._look_at:
+            return {}
+        try:
+            return {queue: counts for queue, *counts in site.connection.run("queue_unworked", COUNT)}
+        except db.Error as error:
+            if not sqlstate.too_slow(error):
+                raise
+            self._look_at = time.monotonic() + DETOUR
+            emit("unworked.unseen", level=logging.WARNING, seconds=DETOUR, error=db.first_line(error))
+            return {}
 
     def _to_tell(self, found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return those of the found ones that are to be reported now; forget those that are over."""

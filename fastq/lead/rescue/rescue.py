@@ -29,8 +29,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fastq.events import emit, tell_ended
-from fastq.lead.term.batch import Batch, ChoreSize
-from fastq.postgres import db, hints, sqlstate
+from fastq.lead.rescue.stranded import Walks
+from fastq.lead.term.batch import Batch
+from fastq.postgres import hints
 from fastq.texts import error_json
 
 if TYPE_CHECKING:
@@ -41,12 +42,6 @@ if TYPE_CHECKING:
 
 BATCH = 1_000
 """Jobs given back by one statement: each is a delete and an insert, or an update with a new error; some 40 ms."""
-
-WINDOW = 20_000
-"""Jobs looked at by one statement: some 30 ms; a backlog of a million takes fifty."""
-
-SMALLEST_WINDOW = 100
-"""Jobs of the shortest window: if that takes too long as well, the size of the window is not the reason."""
 
 ALL = 60.0
 """Seconds until all running jobs are looked at though no process has expired: for those of processes that have no row.
@@ -67,9 +62,6 @@ STEPS = 5
 
 NAP = 0.005
 """Seconds between batches and windows, for the others; a guess."""
-
-BEGIN = ("", 0, 0)
-"""The position before the first job."""
 
 GONE = "the process that had it is gone: its host no longer gives a sign of life; whether the job had started is not known"
 
@@ -120,8 +112,7 @@ class Rescue:
         self._told = False  # whether the wait has been reported
         self._ask_at = 0.0  # monotonic time
         self._batch = Batch(self.name, BATCH)
-        self._window = ChoreSize(self.name, WINDOW, SMALLEST_WINDOW)
-        self._position: tuple[str, int, int] | None = None  # where the walk is; None: none is under way
+        self._walks = Walks(self.name)
         self._stranded: Sequence[tuple[Any, ...]] = ()  # read and not written yet: id, claim, attempt
         self._expired: frozenset[int] = frozenset()  # processes, when the walk began
         self._done: frozenset[int] = frozenset()  # expired processes that a whole walk has dealt with
@@ -133,7 +124,7 @@ class Rescue:
 
     def run(self, site: Site) -> float:
         """Look at the processes, or at one window of jobs, or give back one batch."""
-        if self._position is None and not self._stranded:
+        if not (self._walks.under_way or self._stranded):
             return self._look(site)
         if time.monotonic() >= self._ask_at:
             self._ask(site)  # a long walk is no break
@@ -141,7 +132,7 @@ class Rescue:
             self._walk(site)
         if self._stranded:
             self._rescue(site)
-        if self._position is None and not self._stranded:
+        if not (self._walks.under_way or self._stranded):
             self._finish()
         return NAP
 
@@ -167,7 +158,8 @@ class Rescue:
             return min(missing, enough(site.config) / STEPS)
         self._told = False
         if self._expired - self._done or time.monotonic() >= self._all_at:
-            self._position, self._found, self._again, self._ended = BEGIN, 0, 0, 0
+            self._walks.begin()
+            self._found = self._again = self._ended = 0
             return NAP
         often = min(site.config.process_ttl / 3, self._all_at - time.monotonic())
         return often if next_in is None else min(max(next_in, 0.0) + MARGIN, often)
@@ -180,27 +172,10 @@ class Rescue:
 
     def _walk(self, site: Site) -> None:
         """Read the stranded jobs of the next window."""
-        window, domain = self._window.now, site.config.leader_domain
-        try:
-            ids, claims, attempts, looked, *position = site.connection.run_one(
-                "job_stranded",
-                site.queues,
-                domain,
-                *(self._position or BEGIN),
-                window,
-                site.config.process_ttl,
-                list(self._expired),
-            )
-        except db.Error as error:
-            if not sqlstate.too_slow(error) or window <= SMALLEST_WINDOW:
-                raise
-            self._window.too_slow(window, error)
-            return
-        self._window.succeeded(window)
+        rows = self._walks.window(site, self._expired)
         aside = set(self._batch.aside())
-        self._stranded = [row for row in zip(ids, claims, attempts, strict=True) if row[0] not in aside]
+        self._stranded = [row for row in rows if row[0] not in aside]
         self._found += len(self._stranded)
-        self._position = (position[0], position[1], position[2]) if looked == window else None
 
     def _rescue(self, site: Site) -> None:
         def put(rows: Sequence[tuple[Any, ...]]) -> None:
