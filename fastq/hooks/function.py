@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fastq.args.gates import Gate
     from fastq.args.hook import Hook
     from fastq.args.kinds import Kind
+    from fastq.args.options import Span
     from fastq.args.unique import Unique
 
 
@@ -40,6 +41,9 @@ class WorkerOptions(TypedDict, total=False):
     timeout: float | None
     gates: Sequence[Gate]
     unique: Unique
+    expires: Span
+    deadline: Span
+    keep_trying_for: Span
     hooks: Sequence[Hook]
     archive: bool
     retry_delay: Callable[[int, BaseException], float]

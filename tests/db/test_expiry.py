@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fastq import Args, AsyncClient, Client, Enqueue, Every, Job, Limit, Registry, Unique, Worker, Workflow, events
+from fastq import Args, AsyncClient, Client, Enqueue, Every, Hook, Job, Limit, Registry, Unique, Worker, Workflow, events
 from fastq.admin import periodic
 from fastq.args.meta import DEADLINE, EXPIRES, TIMES
 from fastq.cli import main as command
@@ -66,13 +66,13 @@ def client(database, monkeypatch):
         yield opened
 
 
-def claimed(connection):
+def claimed(connection, workers=registry.workers):
     """Claim all available jobs as a worker process does; return them in their order."""
     from fastq.work.codec.codec import encode_ids
 
     blobs = [number.to_bytes(8, "big") for number in (MINE, *START, 100, *[END] * 4, *NO_BOUND)]
     row = connection.run_blobs("job_claim", [blobs[0], b"default", *blobs[1:], encode_ids([])])[1]
-    return codec.decode(Claimed("default", MINE, row), registry.workers).good
+    return codec.decode(Claimed("default", MINE, row), workers).good
 
 
 def work(job):
@@ -323,3 +323,21 @@ def test_the_command_takes_spans_and_times(connection, client):
     assert command([*words, "--keep-trying-for", "1d", "--max-attempts", "3"]) != 0
     assert (EXPIRES.name, DEADLINE.name) == TIMES[:2]
     assert Job.of(SmsArgs()).deadline is None
+
+
+@pytest.mark.parametrize("worker", [SmsWorker, CallWorker], ids=["thread", "loop"])
+def test_a_job_whose_turn_comes_too_late_passes_no_hook(connection, client, worker):
+    seen = []
+
+    class Noting(Hook):
+        def around(self, job):
+            seen.append(job.id)
+            yield
+
+    hooked = Registry(hooks=[Noting()])
+    hooked.register(worker)
+    args = SmsArgs() if worker is SmsWorker else CallArgs()
+    _, soon = client.enqueue(args, expires=PAST), client.enqueue(args, expires=60)
+
+    assert [work(job) for job in claimed(connection, hooked.workers)] == [Late("expired"), "done"]
+    assert seen == worked == [soon]

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
 
 import pytest
@@ -76,6 +77,8 @@ def test_it_takes_the_options_of_a_worker(registry):
         max_attempts=5,
         timeout=None,
         unique=Unique("to"),
+        expires=60,
+        deadline=timedelta(hours=1),
         hooks=[hook],
         archive=False,
         retry_delay=lambda attempt, error: 2.0 * attempt,
@@ -87,6 +90,7 @@ def test_it_takes_the_options_of_a_worker(registry):
     assert (worker.kind.queue, worker.kind.priority, worker.kind.max_attempts) == ("slow", 3, 5)
     assert (worker.timeout, worker.archive, list(worker.hooks)) == (None, False, [hook])
     assert worker.kind.unique == Unique("to")
+    assert (worker.kind.expires, worker.kind.deadline, worker.kind.keep_trying_for) == (60.0, 3600.0, None)
     assert worker.retry_delay(4, ValueError()) == 8.0
 
 

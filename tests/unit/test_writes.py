@@ -65,6 +65,12 @@ OUTCOMES = {  # outcome, fate, statement with the archive and without it
         "job_finish",
         "job_finish",
     ),
+    "a failure that leaves no time unless it has ended": (
+        Fate(State.DISCARDED, charged=True, error=ERROR, cause="deadline", unsure=True),
+        Fate(State.DISCARDED, charged=True, error=ERROR, cause="deadline", unsure=True),
+        "job_finish_late",
+        "job_finish_late",
+    ),
     "a fate of its own": (Fate(State.COMPLETED), COMPLETED, "job_complete_archive", "job_complete"),
 }
 

@@ -98,6 +98,15 @@ WRITES = (
     Write("job_complete_tied_archive", lambda it: it.state is SUCCESS and it.kept and not it.tells, hinted=True),
     Write("job_complete_tied", lambda it: not it.kept, hinted=True),
     Write(
+        "job_finish_late",
+        lambda it: it.unsure and it.caused,
+        (STATES, ERRORS, CAUSES, CHARGED),
+        _size,
+        hinted=True,
+        tell=_tell_late,
+        unsure=True,
+    ),
+    Write(
         "job_finish",
         lambda it: it.unsure and it.state is not None,
         (STATES, ERRORS, OUTPUTS),

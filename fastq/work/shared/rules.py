@@ -2,8 +2,8 @@
 
 A feature that has a say when an attempt begins, in how long it may take, or in whether a failed job is tried again, is a rule in
 a module of its own, and a line here. The producer's thread of a worker process looks the rules of a claim's jobs up, jobs with
-the same ones form a batch, and the rules are put around the batch's `work` once. A rule is made at import and never changes; it
-runs in each thread that executes or fails a job.
+the same ones form a batch, and the rules are put around the batch's `work` once, outside of the hooks: a job that does not start
+runs none of them. A rule is made at import and never changes; it runs in each thread that executes or fails a job.
 
 Invariant: a job whose meta has none of these keys passes no code of a rule, and a claim of jobs without meta not even the lookup.
 It deliberately gives a rule no way to the database: a rule decides by a job's meta and the clock.
