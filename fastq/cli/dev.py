@@ -166,15 +166,15 @@ def _start(words: list[str], alive: int) -> subprocess.Popen[bytes]:
 
 def _end(child: subprocess.Popen[bytes], patience: float, stop: _Stop) -> None:
     """Ask the child to end and wait for it; pass a second signal on, and kill it if it does not end."""
-    passed_on = max(stop.count, 1)
     child.terminate()
+    passed_on = 1  # the first signal, or a change of the code in its place; a second one may have come already
     give_up = time.monotonic() + patience
     while child.poll() is None and time.monotonic() < give_up:
+        time.sleep(STEP)  # before a second signal, too: the system makes one of two that follow at once
         if stop.count > passed_on:
             passed_on = stop.count
             child.terminate()
             give_up = time.monotonic() + GRACE
-        time.sleep(STEP)
     if child.poll() is None:
         note(f"fastq run did not end within {patience:g} s: killing it")
         child.kill()

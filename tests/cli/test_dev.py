@@ -1,5 +1,7 @@
 """`fastq dev`: what becomes of running jobs when the code changes, and of a database that is not its own."""
 
+import signal
+
 import pytest
 
 from tests.cli.conftest import APP, command
@@ -24,6 +26,21 @@ def test_a_change_of_the_code_waits_a_moment_for_running_jobs_and_hands_them_bac
         assert program.stop() == 0
 
     assert f'supervisor.stops executing=1 timeout={timeout} hint="a second signal (Ctrl-C) ends them at once"' in program.said
+
+
+def test_two_signals_that_come_at_once_are_two(on_database, database, folder):
+    (folder / "app.py").write_text(SLEEPS)
+    on_database("enqueue", "note", '{"text": "hello"}')
+
+    with started(
+        folder, *command("dev", "app:registry", "--procs", 1), FASTQ_DATABASE_URL=database, FASTQ_SHUTDOWN_TIMEOUT="60"
+    ) as program:
+        program.wait_until_it_says("SLEEPS")
+        program.process.send_signal(signal.SIGINT)
+        program.stop(signal.SIGTERM)
+
+    assert "supervisor.kills" in program.said
+    assert execute(database, "select state::text from fastq.job") == [("available",)]
 
 
 def test_dev_changes_no_database_of_the_users_own_unless_it_is_told_to(fastq, folder, empty_database):
