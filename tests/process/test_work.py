@@ -3,11 +3,13 @@
 import os
 import signal
 import statistics
+import threading
 import time
 
+import psycopg
 import pytest
 
-from tests.helpers import freeze, wait_for
+from tests.helpers import Stopwatch, freeze, wait_for
 
 pytestmark = pytest.mark.process
 
@@ -30,6 +32,18 @@ def seconds_until_start(jobs, count, pause, **options):
         id_ = jobs.add("nap", **options)
         waits.append(jobs.wait_until_told("end", id_)[0].at - before)
     return waits
+
+
+def seconds_until_heard(database):
+    """Notify from one session to another one, in two programs as a client and a host are; return how long it took."""
+    with psycopg.connect(database, autocommit=True) as listening, psycopg.connect(database, autocommit=True) as notifying:
+        listening.execute("listen round_trip")
+        heard = threading.Thread(target=lambda: next(listening.notifies(stop_after=1)))
+        heard.start()
+        before = time.monotonic()
+        notifying.execute("notify round_trip")
+        heard.join()
+        return time.monotonic() - before
 
 
 def test_sync_and_async_jobs_of_one_queue_are_worked_by_threads_and_by_the_loop(supervise, jobs):
@@ -110,23 +124,27 @@ def test_an_urgent_job_overtakes_what_was_enqueued_before_it(supervise, jobs):
 def test_a_scheduled_job_starts_when_it_is_due_and_not_before(supervise, jobs):
     supervise()
 
-    before = time.monotonic()
+    watch, before = Stopwatch(), time.monotonic()
     ids = {delay: jobs.add("nap", delay=delay) for delay in (0.3, 0.7, 0.5)}
     jobs.wait_until_none_is_left()
 
+    busy = watch.clock() - watch.idle()
     for delay, id_ in ids.items():
         (line,) = jobs.told("start", id_)
-        assert delay <= line.at - before < delay + 0.25
+        assert delay <= line.at - before < delay + 0.25 + busy
 
 
-def test_a_job_starts_within_milliseconds_on_an_idle_host(supervise, jobs):
+def test_a_job_starts_within_some_round_trips_of_a_notification_on_an_idle_host(supervise, jobs, database):
     supervise(procs=2, poll_interval=30)
     jobs.wait_until_told("end", jobs.add("nap"))  # the first one prepares the statements
 
-    waits = seconds_until_start(jobs, 15, 0.03)
+    waits, round_trips = [], []
+    for _ in range(15):  # in turns, so that other work on the machine makes both slow
+        round_trips.append(seconds_until_heard(database))
+        waits += seconds_until_start(jobs, 1, 0.03)
 
-    assert statistics.median(waits) < 0.03
-    assert max(waits) < 0.5
+    assert statistics.median(waits) < 15 * statistics.median(round_trips), "commit, hint, wake-up, claim and start: some four times"
+    assert max(waits) < 15, "the poll is at 30 s"
 
 
 def test_more_jobs_than_one_process_has_room_for_start_in_all_of_them(supervise, jobs):
