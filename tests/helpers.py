@@ -41,6 +41,10 @@ class Stopwatch:
             return self.clock()
         return min(self.clock(), now - self._idle_before)
 
+    def busy(self) -> float:
+        """Return the seconds for which this machine had something to do, be it of the test or of others."""
+        return self.clock() - self.idle()
+
 
 def _idle() -> float | None:
     try:

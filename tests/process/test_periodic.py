@@ -9,7 +9,7 @@ import pytest
 from fastq import Args, Backfill, Every, Job, Registry, Worker
 from fastq.admin.periodic import list_periodic
 from tests.db.jobs import session
-from tests.helpers import after_renewals, wait_for
+from tests.helpers import Stopwatch, after_renewals, wait_for
 from tests.process.jobs import tell
 
 pytestmark = pytest.mark.process
@@ -49,6 +49,7 @@ def check(jobs):
 
 
 def test_a_job_a_second_is_worked_at_its_second(supervise, jobs):
+    watch = Stopwatch()
     supervisor = supervise(app=APP)
     wait_for(lambda: len(jobs.told()) >= 5, 20, "five pulses")
     code, _ = supervisor.stop()
@@ -59,7 +60,7 @@ def test_a_job_a_second_is_worked_at_its_second(supervise, jobs):
         "select percentile_cont(0.5) within group (order by extract(epoch from a.created_at - t.tick)) "
         "from fastq.periodic_tick t join fastq.job_archive a on a.id = t.job_id"
     )
-    assert late[0][0] < 0.2
+    assert late[0][0] < 0.2 + watch.busy() / 5, "of five pulses that share what the machine had to do"
     assert jobs.execute("select count(*) from fastq.process") == [(0,)]
     with_state = session(jobs.url)
     assert [row.state for row in list_periodic(with_state)] == ["undeclared"]

@@ -128,7 +128,7 @@ def test_a_scheduled_job_starts_when_it_is_due_and_not_before(supervise, jobs):
     ids = {delay: jobs.add("nap", delay=delay) for delay in (0.3, 0.7, 0.5)}
     jobs.wait_until_none_is_left()
 
-    busy = watch.clock() - watch.idle()
+    busy = watch.busy()
     for delay, id_ in ids.items():
         (line,) = jobs.told("start", id_)
         assert delay <= line.at - before < delay + 0.25 + busy
@@ -143,7 +143,7 @@ def test_a_job_starts_within_some_round_trips_of_a_notification_on_an_idle_host(
         round_trips.append(seconds_until_heard(database))
         waits += seconds_until_start(jobs, 1, 0.03)
 
-    assert statistics.median(waits) < 15 * statistics.median(round_trips), "commit, hint, wake-up, claim and start: some four times"
+    assert statistics.median(waits) < 15 * statistics.median(round_trips), "four, by count"
     assert max(waits) < 15, "the poll is at 30 s"
 
 
@@ -173,9 +173,10 @@ def test_a_process_that_does_not_wake_holds_up_no_job(supervise, jobs):
 def test_without_listen_a_job_starts_within_the_poll_interval(supervise, jobs):
     supervisor = supervise(poll_only="true", poll_interval=0.3)
 
+    watch = Stopwatch()
     waits = seconds_until_start(jobs, 3, 0.3, wake=False)
 
-    assert max(waits) < 0.3 + 0.25
+    assert max(waits) < 0.3 + 0.25 + watch.busy()
     assert supervisor.sessions("listener") == 0
     assert supervisor.sessions("producer") == 1
 
@@ -183,7 +184,10 @@ def test_without_listen_a_job_starts_within_the_poll_interval(supervise, jobs):
 def test_without_a_notification_a_job_starts_within_the_poll_interval(supervise, jobs):
     supervise(poll_interval=0.2)
 
-    assert max(seconds_until_start(jobs, 3, 0.2, wake=False)) < 0.2 + 0.25
+    watch = Stopwatch()
+    waits = seconds_until_start(jobs, 3, 0.2, wake=False)
+
+    assert max(waits) < 0.2 + 0.25 + watch.busy()
 
 
 def test_a_paused_queue_starts_nothing_and_goes_on_when_it_is_resumed(supervise, jobs):
