@@ -83,8 +83,8 @@ class AsyncWorkflows:
     ) -> Started:
         """Add jobs to a workflow that runs: a job adds to its own, which cannot end meanwhile, as `job.workflow`.
 
-        `after` names steps that are there already, or gives their numbers, such as `job.step`: the first of the new jobs run
-        after these. WorkflowError if the workflow has ended or was cancelled, or the job is in none (None).
+        `after` names steps that are there already, or gives their numbers, such as `job.workflow_step`: the first of the new
+        jobs run after these. WorkflowError if the workflow has ended or was cancelled, or the job is in none (None).
         """
         if workflow_id is None:
             raise WorkflowError("workflow None: expected the id of a workflow; job.workflow is None in a job that is in none")

@@ -129,11 +129,11 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     """One attempt at a job; the argument of `Worker.work`.
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
-    periodic job), `workflow`, `step` and `deps` (of a step of a workflow), `replay_of` (the discarded job that it repeats),
-    `carried` (values that hooks gave it when it was enqueued), `meta` (values that features of fastq keep with it), `expires` and
-    `deadline` (it does not start after the one, and is to have ended by the other), `cancelled`: true once it is to end,
-    `stopping`: true once its process is. To call: `progress`; `transaction`, in which it ends with the rows that you write.
-    `Job.of(args)` makes one for a test. The other fields are fastq's own.
+    periodic job), `workflow`, `workflow_step` and `deps` (of a step of a workflow), `replay_of` (the discarded job that it
+    repeats), `carried` (values that hooks gave it when it was enqueued), `meta` (values that features of fastq keep with it),
+    `expires` and `deadline` (it does not start after the one, and is to have ended by the other), `cancelled`: true once it is
+    to end, `stopping`: true once its process is. To call: `progress`; `transaction`, in which it ends with the rows that you
+    write. `Job.of(args)` makes one for a test. The other fields are fastq's own.
     """
 
     id: int
@@ -162,7 +162,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         created_at: datetime | None = None,
         deps: Mapping[str, Any] | None = None,
         workflow: int | None = None,
-        step: int | None = None,
+        workflow_step: int | None = None,
         deadline: datetime | None = None,
         stopping: bool = False,
     ) -> "Job[B]":
@@ -171,9 +171,9 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         `kind`, a Kind or its name, is needed for args of a class that declares none. Options that are not given are as in
         `enqueue`: the kind's, or the default.
 
-        `deps` makes it a step of a workflow: the outputs of the jobs before it, by the names of their steps. A job before it that
-        has ended otherwise is given as `Dep(job=1, state="discarded", output=None)`. Without `step` it is the step behind those;
-        `workflow` alone makes the job of a callback.
+        `deps` makes it a step of a workflow: the outputs of the jobs before it, by the names of their steps. A job before it
+        that has ended otherwise is given as `Dep(job=1, state="discarded", output=None)`. Without `workflow_step` it is the
+        step behind those; `workflow` alone makes the job of a callback.
         """
         of: Any = kind or getattr(type(args), "__fastq_kind__", None)
         named, stated = (of, None) if isinstance(of, str) else (getattr(of, "name", ""), of)
@@ -185,12 +185,12 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
             tuple(getattr(stated, "tags", ()) if tags is None else tags),
             created_at or datetime.now(UTC),
         )
-        if deps is not None or step is not None:
+        if deps is not None or workflow_step is not None:
             alone.deps = given(deps or {})
-            step = len(alone.deps) if step is None else step
+            workflow_step = len(alone.deps) if workflow_step is None else workflow_step
             workflow = 1 if workflow is None else workflow
         if workflow is not None:
-            alone.kept[WORKFLOW.name] = [workflow] if step is None else [workflow, step]
+            alone.kept[WORKFLOW.name] = [workflow] if workflow_step is None else [workflow, workflow_step]
         alone.stopping = stopping
         if deadline is not None:
             alone.kept[DEADLINE.name] = DEADLINE.settle(deadline, {})
@@ -245,7 +245,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
         return of[0] if of else None
 
     @property
-    def step(self) -> int | None:
+    def workflow_step(self) -> int | None:
         """Give the number of the job's step in its workflow; None if it is none."""
         of: list[int] = self.meta.get(WORKFLOW.name) or []
         return of[1] if len(of) > 1 else None
@@ -253,7 +253,7 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     @property
     def deps(self) -> Deps:
         """Give the jobs that this one ran after, by the names of their steps; they are read when they are asked for."""
-        return Deps(self.workflow, self.step, self.batch.deps if isinstance(self.batch, _Alone) else None)
+        return Deps(self.workflow, self.workflow_step, self.batch.deps if isinstance(self.batch, _Alone) else None)
 
     @overload
     def transaction(

@@ -677,7 +677,7 @@ def test_a_job_reads_the_jobs_before_it_by_name(monkeypatch):
     assert list(found) == ["fetch"]
     assert len(deps.Deps(1, 3)) == 0
     job = Job.of(Do())
-    assert (job.workflow, job.step, dict(job.deps)) == (None, None, {})
+    assert (job.workflow, job.workflow_step, dict(job.deps)) == (None, None, {})
 
 
 def test_the_awaiting_client_does_the_same(database):

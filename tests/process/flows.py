@@ -32,7 +32,7 @@ class FetchWorker(Worker[Fetch]):
             assert job.workflow is not None
             with Client() as client:
                 client.add_to_workflow(
-                    job.workflow, [Fetch(f"{job.args.url}/{n}") for n in range(job.args.more)], after=[job.step or 0]
+                    job.workflow, [Fetch(f"{job.args.url}/{n}") for n in range(job.args.more)], after=[job.workflow_step or 0]
                 )
         return {"length": len(job.args.url)}
 

@@ -370,7 +370,7 @@ client.pause(queues="mails")  # wrong
 assert_type(Job.of(SortArgs(["b"]), attempt=2), Job[SortArgs])
 SortWorker().work(Job.of(SortArgs(["b"])))
 SortWorker().work(Job.of(FrozenArgs(1)))  # wrong
-assert_type(Job.of(SortArgs(["b"]), deps={"fetch": [1]}, workflow=1, step=2), Job[SortArgs])
+assert_type(Job.of(SortArgs(["b"]), deps={"fetch": [1]}, workflow=1, workflow_step=2), Job[SortArgs])
 assert_type(Job.of(SortArgs(["b"]), deps={"fetch": Dep(1, "discarded", None)}).deps["fetch"], Dep)
 Job.of(SortArgs(["b"]), deps=[1])  # wrong
 Snooze("30")  # wrong

@@ -147,7 +147,7 @@ def test_a_job_made_by_hand_takes_a_kind_or_its_name():
 def test_a_job_made_by_hand_has_the_outputs_of_the_jobs_before_it():
     job = Job.of(SortArgs(["a"]), deps={"eu/fetch": {"rows": (1, 2)}, "check": Dep(7, "discarded", None)})
 
-    assert (job.workflow, job.step) == (1, 2)
+    assert (job.workflow, job.workflow_step) == (1, 2)
     assert dict(job.deps) == {"eu/fetch": Dep(1, "completed", {"rows": [1, 2]}), "check": Dep(7, "discarded", None)}
     assert job.deps["fetch"].output == {"rows": [1, 2]}
     assert asyncio.run(job.deps.read())["check"].state == "discarded"
@@ -161,15 +161,15 @@ def test_a_job_made_by_hand_has_the_outputs_of_the_jobs_before_it():
         ({}, (None, None)),
         ({"deps": {}}, (1, 0)),
         ({"deps": {"a": 1}, "workflow": 7}, (7, 1)),
-        ({"deps": {"a": 1}, "workflow": 7, "step": 5}, (7, 5)),
-        ({"step": 3}, (1, 3)),
+        ({"deps": {"a": 1}, "workflow": 7, "workflow_step": 5}, (7, 5)),
+        ({"workflow_step": 3}, (1, 3)),
         ({"workflow": 7}, (7, None)),
     ],
 )
 def test_a_job_made_by_hand_is_the_step_that_it_is_given_or_the_one_behind_its_deps(given, place):
     job = Job.of(SortArgs(["a"]), **given)
 
-    assert (job.workflow, job.step) == place
+    assert (job.workflow, job.workflow_step) == place
     assert len(job.deps) == len(given.get("deps", ()))
 
 
