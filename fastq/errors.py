@@ -135,6 +135,10 @@ class WorkflowError(FastqError):
     """A workflow cannot be changed or waited for: there is none, it has ended, it was cancelled, it has a step of that name."""
 
 
+class StepError(FastqError):
+    """A step of a job cannot be done as it is written: its name, its value, the place where it begins."""
+
+
 class UnknownKind(FastqError):
     """A job of a kind without a worker here, or args of a class that names no kind."""
 

@@ -238,6 +238,18 @@ def check_expiry(database: str, printed: str) -> None:
     assert "a code for Grace" not in printed
 
 
+def check_steps(database: str, printed: str) -> None:
+    assert states(database) == [("order", "completed", 3, 2)]
+    assert sorted(line for line in printed.splitlines() if line.startswith(("charge", "ship", "refund"))) == [
+        "charge   Ada",
+        "charge   Barbara",
+        "charge   Grace",
+        "refund   Barbara: nobody has approved it",
+        "ship     to Ada, approved by Hedy",
+        "ship     to Grace, approved by Hedy",
+    ]
+
+
 CHECKS: dict[str, Callable[[str, str], None]] = {
     "quickstart": check_quickstart,
     "transaction": check_transaction,
@@ -259,6 +271,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "results": check_results,
     "dead_letters": check_dead_letters,
     "expiry": check_expiry,
+    "steps": check_steps,
 }
 
 

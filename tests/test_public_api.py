@@ -92,4 +92,4 @@ def test_importing_it_loads_the_rooms_of_declarations_alone():
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
 
-    assert set(answer.stdout.split()) == {"args", "enqueue", "hooks", "jobs", "results", "settings", "workflows"}
+    assert set(answer.stdout.split()) == {"args", "enqueue", "hooks", "jobs", "results", "settings", "steps", "workflows"}

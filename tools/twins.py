@@ -127,6 +127,26 @@ the caller's thread.""",
         },
     ),
     Twin(
+        "fastq/work/steps/records_async.py",
+        "fastq/work/steps/records.py",
+        {
+            "to the database, in an event loop.": "to the database, in a thread.",
+            "Runs in the event loop that executes the jobs.": "Runs in the threads that execute the jobs.",
+            "The way to the records of steps from one event loop.": "The way to the records of steps from one process.",
+            "Return the connections of this event loop.": "Return the connections of this process.",
+        },
+    ),
+    Twin(
+        "fastq/enqueue/operate/signalling_async.py",
+        "fastq/enqueue/operate/signalling.py",
+        {
+            "methods of a client in an event loop.": "methods of a client.",
+            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "`Signalling` (signalling.py) is": "`AsyncSignalling` (signalling_async.py) is",
+            "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
+        },
+    ),
+    Twin(
         "fastq/enqueue/operate/operators_async.py",
         "fastq/enqueue/operate/operators.py",
         {

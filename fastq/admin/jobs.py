@@ -38,6 +38,9 @@ PATIENCE = 3.0
 ROW = 14
 """Fields of a JobRow, which a row of job_show.sql begins with."""
 
+SIGNAL = "signal:"
+"""How `waits_for` begins of a job that is parked for a signal without a timeout; its name follows."""
+
 ATTEMPTS_TO_FIND = 2
 """A job that moved between the two tables while the statement ran is missed by it, and found by the next."""
 
@@ -59,9 +62,9 @@ class JobRow:
     attempted_at: datetime | None
     finalized_at: datetime | None
     error: str | None
-    # The column of `job` that the statements write which enqueue a job, put it to rest, admit it or lead it on: 'worker:KIND',
-    # for a process that has a worker for its kind; 'workflow', for the steps before it; or its gates, as JSON. None: it waits for
-    # none.
+    # The column of `job` that the statements write which enqueue a job, put it to rest, park it, admit it or lead it on:
+    # 'worker:KIND', for a process that has a worker for its kind; 'workflow', for the steps before it; 'signal:NAME'; or its
+    # gates, as JSON. None: it waits for none.
     waits_for: str | None
 
     @property

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastq.admin.jobs import ATTEMPTS_TO_FIND, named
+from fastq.admin.jobs import ATTEMPTS_TO_FIND, SIGNAL, named
 from fastq.admin.pauses import PauseRow
 from fastq.admin.queues import WaitingRow
 from fastq.admin.workflows import read_placed
@@ -136,6 +136,8 @@ def _waiting(facts: Facts) -> str:
     if facts.waits_for == "workflow":
         told = read_placed(facts.step).waits() if facts.step else "waits for the jobs before it in its workflow"
         return told + _unless(facts.schema_led)
+    if facts.waits_for is not None and facts.waits_for.startswith(SIGNAL):
+        return f"waits for the signal '{facts.waits_for.removeprefix(SIGNAL)}', which client.signal sends"
     return f"waits for a worker of its kind: {WaitingRow(facts.queue, facts.kind, 1, bool(facts.knows)).why}"
 
 

@@ -195,6 +195,13 @@ KEEP_TRYING_FOR = TimeKey("keep_trying_for", spans_alone=True)
 TIMES = (EXPIRES.name, DEADLINE.name, KEEP_TRYING_FOR.name)
 
 
+STEPS = Key("steps", int)
+"""Of a job with records of steps alone: how many signals it has been sent. The statements that write such records write it."""
+
+PARKED = Key("parked", list[Any])
+"""The signal that a job was parked for last, and up to when, as seconds since 1970; job_park.sql writes it."""
+
+
 class Kept:
     """An option of a kind that lies in the meta of its jobs; the kind has all that are stated in `kept`."""
 

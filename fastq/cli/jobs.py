@@ -1,4 +1,4 @@
-"""`fastq jobs`: list and show jobs, say why one waits, retry, cancel and delete them.
+"""`fastq jobs`: list and show jobs, say why one waits, signal, retry, cancel and delete them.
 
 Runs in the main thread of the command, and keeps nothing.
 """
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fastq import admin
-from fastq.admin.jobs import PATIENCE
+from fastq.admin.jobs import PATIENCE, SIGNAL
 from fastq.admin.unique import SHORT
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found, opened
+from fastq.cli.waits import signals
 from fastq.enqueue.client import Client
 from fastq.errors import JobNotFound
 from fastq.events import escaped
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   fastq jobs list --state discarded --kind sort
-  fastq jobs show 42            args, tags, output, and every error with its
-                                traceback
+  fastq jobs show 42            args, tags, output, steps, and every error with
+                                its traceback
   fastq jobs why 42             what it waits for, in one sentence
   fastq jobs wait 42            until it has ended: exit code 0 if it completed,
                                 3 if it was cancelled, 4 if it was discarded
+  fastq jobs signal 42 approved '{"by": "ada"}'
+                                for a job that waits for it, or will
   fastq jobs retry 42 43        now, finished ones too: with their id, and one
                                 more attempt
   fastq jobs cancel 42          a running job is asked to end
@@ -97,10 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     waiting = actions.add_parser("wait", help="wait until a job has ended, and print its output")
     waiting.add_argument("id", type=_positive, metavar="ID")
     waiting.add_argument("--timeout", type=float, metavar="S", help="seconds to wait at most [default: as long as it takes]")
+    signalling = actions.add_parser("signal", help="send a job a signal, which its job.wait_for returns")
+    signalling.add_argument("id", type=_positive, metavar="ID")
+    signalling.add_argument("name", metavar="NAME", help="what it waits for")
+    signalling.add_argument("value", metavar="VALUE", nargs="?", default="null", help="JSON [default: null]")
     changing = [actions.add_parser(name, help=text) for name, (text, _) in CHANGES.items()]
     for action in changing:
         action.add_argument("ids", type=_positive, metavar="ID", nargs="+")
-    for action in (listing, showing, telling, waiting, *changing):
+    for action in (listing, showing, telling, waiting, signalling, *changing):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -110,6 +117,8 @@ def main(options: argparse.Namespace) -> int:
     config = settings.load(options)
     if options.action == "wait":
         return _wait(config, options)
+    if options.action == "signal":
+        return signals.signal(config, options)
     with opened(config) as connection:
         if options.action == "list":
             return _list(connection, options)
@@ -163,6 +172,8 @@ def _waits(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> str
         return f"at {job.gates}"
     if job.waits_for == "workflow":
         return "for the jobs before it in its workflow"
+    if job.waits_for is not None and job.waits_for.startswith(SIGNAL):
+        return f"for the signal '{escaped(job.waits_for.removeprefix(SIGNAL))}'"
     if job.state is State.WAITING:
         return why_waiting.get((job.queue, job.kind), f"for a process that has a worker for kind '{job.kind}'")
     return "snoozed by its worker" if job.state is State.SCHEDULED and job.attempted_at is not None else None
@@ -172,15 +183,18 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
     detail = admin.show_job(connection, options.id)
     if detail is None:
         return _unknown(options.id)
+    steps = signals.steps_of(connection, detail.id)
     if options.json:
         row = asdict(detail)  # the JSON goes out as it is stored, with each digit of a number
         row |= {name: msgspec.Raw((row.pop(f"{name}_json") or "null").encode()) for name in ("args", "output")}
-        output.json(row)
+        output.json(row | {"steps": signals.as_json(steps)})
         return 0
     waits = _waits(detail, _why_waiting(connection, [detail]))
     if detail.gates:
         waits = (admin.why_job(connection, detail.id) or "").partition(" waits ")[2] or waits
     output.fields([*_facts(detail, waits), *_key(connection, detail)])
+    if steps:
+        output.block("steps", signals.lines(steps))
     for error in detail.errors:
         if error.get("left_out"):
             output.block(f"{error['left_out']:,} errors between these were not kept", "")

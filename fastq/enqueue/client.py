@@ -37,6 +37,7 @@ from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.enqueue.operate.operators import Operators
+from fastq.enqueue.operate.signalling import Signalling
 from fastq.enqueue.sessions import Sessions
 from fastq.enqueue.settings import Settings
 from fastq.enqueue.uniques import Uniques
@@ -55,7 +56,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class Client(Workflows, Operators, Results, DeadLetters):
+class Client(Workflows, Operators, Signalling, Results, DeadLetters):
     """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(

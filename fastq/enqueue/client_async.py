@@ -37,6 +37,7 @@ from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.enqueue.operate.operators_async import AsyncOperators
+from fastq.enqueue.operate.signalling_async import AsyncSignalling
 from fastq.enqueue.sessions_async import AsyncSessions
 from fastq.enqueue.settings import Settings
 from fastq.enqueue.uniques import Uniques
@@ -55,7 +56,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncResults, AsyncDeadLetters):
+class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncSignalling, AsyncResults, AsyncDeadLetters):
     """Enqueue jobs: `await AsyncClient().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(

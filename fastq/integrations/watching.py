@@ -109,7 +109,7 @@ def _ended(job: Job[Any], value: object, raised: BaseException | None) -> tuple[
     if raised is not None and not isinstance(raised, Verdict):
         return "interrupted", None
     decided = value if raised is None else raised
-    if isinstance(job.outcome, Standing) or not isinstance(decided, Verdict):
+    if _standing(job) or not isinstance(decided, Verdict):
         return _standing(job) or "completed", None
     told = VERDICTS.get(type(decided), type(decided).__name__.lower())
     return ("discarded" if told == "failed" and not has_next(job) else told), None
@@ -117,4 +117,4 @@ def _ended(job: Job[Any], value: object, raised: BaseException | None) -> tuple[
 
 def _standing(job: Job[Any]) -> str:
     """Name the outcome of a job that has ended in a transaction: by which verdict, that one knows."""
-    return "ended" if isinstance(job.outcome, Standing) else ""
+    return job.outcome.told if isinstance(job.outcome, Standing) else ""

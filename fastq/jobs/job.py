@@ -33,6 +33,7 @@ from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_PRIORITY, DEFAULT_Q
 from fastq.jobs.deps import Dep, Deps, given
 from fastq.results import progress, transacting
 from fastq.results.transacting import Transaction
+from fastq.steps.stepping import Stepping
 
 if TYPE_CHECKING:
     import psycopg
@@ -82,6 +83,7 @@ class JobBatch(Protocol):
     claim: int  # that its rows carry in the database
     timeout: float | None  # seconds that an attempt may take; None: no limit
     around: Any  # the rules around an attempt (work/shared/rules.py)
+    steps: dict[int, Any] | None  # what attempts know of their steps, by row (steps/attempt.py); None: none has come to one
 
     @property
     def worker(self) -> Any:
@@ -125,7 +127,7 @@ STOPPING = threading.Event()
 """Set by the watchdog, in the main thread of a worker process, when the process was told to stop."""
 
 
-class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
+class Job(Stepping, msgspec.Struct, Generic[A], eq=False, gc=False):
     """One attempt at a job; the argument of `Worker.work`.
 
     To read: `id`, `attempt` (from 1), `args`, `kind`, `queue`, `priority`, `max_attempts`, `tags`, `created_at`, `tick` (of a
@@ -133,7 +135,8 @@ class Job(msgspec.Struct, Generic[A], eq=False, gc=False):
     repeats), `carried` (values that hooks gave it when it was enqueued), `meta` (values that features of fastq keep with it),
     `expires` and `deadline` (it does not start after the one, and is to have ended by the other), `cancelled`: true once it is
     to end, `stopping`: true once its process is. To call: `progress`; `transaction`, in which it ends with the rows that you
-    write. `Job.of(args)` makes one for a test. The other fields are fastq's own.
+    write; `step`, `cursor`, `sleep`, `sleep_until` and `wait_for`, which are remembered across its attempts. `Job.of(args)`
+    makes one for a test. The other fields are fastq's own.
     """
 
     id: int
@@ -297,6 +300,7 @@ class _Alone:
     work: Any = None
     timeout: float | None = None
     around: Any = ()
+    steps: dict[int, Any] | None = None
     stopping = False
     deps: dict[str, Dep] | None = None
 

@@ -77,6 +77,9 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
     limited: float | None = None
     """Seconds for which nothing starts at the rates of a job that lives on; it waits there again."""
 
+    parks: str | None = None
+    """JSON: the signal that a job that lives on waits for, up to its delay, and how many it had been sent."""
+
     unsure: bool = False
     """Whether the job may have ended already, in a transaction of the user's: that its row is no longer ours is no surprise."""
 
@@ -156,7 +159,9 @@ WAITS = Release(math.inf)
 
 
 class Standing:
-    """An outcome that a job has before its `work` has ended, since the end of the job was written in a transaction."""
+    """An outcome that a job has before its `work` has ended, since the end of the job was written in a transaction, say."""
+
+    told = "ended"  # the word of it for those who watch; "" if they go by the value or the error of `work`
 
     def after(self, job: Job[Any], value: object, error: BaseException | None, *, leaving: bool) -> object:
         """Return the outcome of the attempt, now that `work` has returned a value or raised an error."""

@@ -60,6 +60,12 @@ def number_to_come(error: BaseException) -> bool:
     return _state(error) == "22023"
 
 
+def passes(error: BaseException) -> bool:
+    """Tell whether a statement may go through on another connection: this one was lost, or the server lacked something."""
+    state = _state(error)
+    return not state or state[:2] in {"08", "40", "53", "57"} or lock_not_available(error)
+
+
 def undefined_schema(error: BaseException) -> bool:
     """Tell whether the statement failed because the schema is not there or not migrated."""
     return _state(error) in {"3F000", "42P01", "42703", "42883", "42704"}

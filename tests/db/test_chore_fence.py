@@ -17,6 +17,7 @@ SQL = CHORES.parent / "sql"
 
 SETUP = """
 insert into fastq.job_progress (job, noted_at, fraction, attempt, text) values (1000000, '2000-01-01', 0.5, 1, '');
+insert into fastq.job_step (job, sort, name, at) values (1000000, 'step', 'charge', '2000-01-01');
 insert into fastq.process (id, host, pid, supervisor, queues, expires_at)
     values (3, 'h', 1, 'h:1:x', 'default', clock_timestamp() - interval '1 hour');
 insert into fastq.pause (sort, name, key, paused_until) values ('kind', 'mail', '', '2000-01-01');
@@ -69,6 +70,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "periodic_rewind": (None,),
     "process_forget": (600.0,),
     "queue_forget": (60.0, 10),
+    "step_forget": (0, "", "", 100, 3600.0),
     "unique_sweep": ("", 10),
     "unique_sweep_success": (0, 10),
     "workflow_audit": (0, -1, 10),
@@ -81,6 +83,7 @@ TABLES = (
     "job",
     "job_archive",
     "job_progress",
+    "job_step",
     "dead",
     "dead_count",
     "process",

@@ -67,6 +67,8 @@ PARAMETERS = {
     "job_rerun": (IDS, CHANNEL),
     "job_rescue": (*FENCE, None, "default", IDS, CLAIMS * 3, [1] * 3, CHANNEL, ERROR),
     "job_rest": ("default", ["nap"], *START, 100, CHANNEL),
+    "job_park": (IDS, CLAIMS * 3, [1.0] * 3, [r"[\"go\", 0]"] * 3, CHANNEL),
+    "job_signal": (5, "go", "1", CHANNEL),
     "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
     "job_check": (0, 500),
     "job_ended": (IDS,),
@@ -107,6 +109,10 @@ PARAMETERS = {
     "process_end": (IDS, "host:1:x"),
     "queue_forget": (*FENCE, 60.0, 100),
     "queue_unworked": (100,),
+    "step_forget": (*FENCE, 5, "step", "charge", 100, 3600.0),
+    "step_list": (5,),
+    "step_note": (5, CLAIM, "step", "charge", 1, None, None, 0.1, "1"),
+    "step_wait": (5, CLAIM, "go", 1, 60.0),
     "transaction_outcome": ("1000", 5, CLAIM, 10),
     "unique_change": (*UNIQUE, "1", "collect", "1", "texts", "100", "1000"),
     "unique_list": ("0" * 64, "f" * 64, 50),
@@ -136,7 +142,7 @@ PARAMETERS = {
     "workflow_take": (IDS, 100),
 }
 INDEX = re.compile(
-    r"\b(?:job|once|periodic|periodic_tick|process|gate_event|gate_permit)_(?:ready|pkey|due|waiting|cancel_requested|id)\b"
+    r"\b(?:job|job_step|once|periodic|periodic_tick|process|gate_event|gate_permit)_(?:ready|pkey|due|waiting|cancel_requested|id)\b"
     r"|\b(?:job_archive_id|dead_ended|dead_pkey|dead_count_pkey|unique_key_pkey|unique_key_success)\b"
     r"|\bworkflow(?:_(?:step|edge|event))?_(?:pkey|open|ended|name|fate|child|of)\b"
 )
@@ -151,7 +157,8 @@ WALKS = {
 }
 """Tables that a statement is to read from end to end."""
 
-GROWS = {"dead", "job", "gate_permit", "gate_event", "unique_key", "workflow", "workflow_step", "workflow_edge", "workflow_event"}
+GROWS = {"dead", "job", "job_step", "gate_permit", "gate_event", "unique_key"}
+GROWS |= {"workflow", "workflow_step", "workflow_edge", "workflow_event"}
 FIRST = {
     "job_due": {"job_due"},
     "job_to_cancel": {"job_cancel_requested"},
@@ -165,6 +172,7 @@ FIRST = {
 
 # An index that is used to find a conflict is not in the plan's scans.
 CONFLICT = {
+    "job_signal": {"job_step_pkey"},
     "dead_prune": {"dead_count_pkey"},
     "once": {"once_pkey"},
     "process_beat": {"process_pkey"},
@@ -213,6 +221,7 @@ def crowded(server, request):
     opened.execute(
         "insert into fastq.job_progress (job, fraction, attempt, text) select n, 0, 1, '' from generate_series(1, 10000) n"
     )
+    opened.execute("insert into fastq.job_step (job, sort, name) select n, 'step', 'charge' from generate_series(1, 10000) n")
     opened.execute(
         "insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, error)"
         " select n, now() + n * interval '1 us', 1, 25, 'default', 'nap', 'failed', '{}', ''"

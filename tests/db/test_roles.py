@@ -125,6 +125,18 @@ def change_jobs(session):
     assert [change.outcome for change in admin.delete_jobs(session, [1, 2])] == ["deleted", "deleted"]
 
 
+def send_signals(session):
+    assert [session.run("job_signal", 1, "go", "1", None)[0][0] for _ in range(2)] == ["sent", "there"]
+
+
+def take_steps(session, job, claimed):
+    assert session.run("step_note", job, claimed, "cursor", "rows", 1, None, None, None, "1")[0][0] == 1
+    assert session.run("step_note", job, claimed, "cursor", "rows", 1, None, None, None, "2")[0][0] == 1
+    assert session.run("step_wait", job, claimed, "go", 1, 0.0)[0][0] == 1
+    assert session.run("step_wait", job, claimed, "go", 1, 0.0)[0][3]
+    assert session.run("job_park", [4711], [claimed], [60.0], ['["go", 0]'], "fastq")[0][0] == 0
+
+
 def list_dead(session):
     assert dead.list_dead(session, kind="mail").groups == []
 
@@ -187,6 +199,7 @@ def work(session):
     jobs = claim(session, first << 32 | 1)
     assert session.run("job_complete_archive", [jobs[0].id], [first << 32 | 1]) == []
     assert session.run("job_complete_tied_archive", [jobs[0].id], [first << 32 | 1], None) == [(0, 0)]
+    take_steps(session, jobs[1].id, first << 32 | 1)
     assert session.run("job_release", [jobs[1].id], [first << 32 | 1], "fastq") == [(1, 1)]
 
 
@@ -224,6 +237,8 @@ ACTIONS = {
     "list leaders and the runs of their chores": list_leaders,
     "list periodic jobs": periodic.list_periodic,
     "cancel, retry and delete jobs": change_jobs,
+    "send signals to jobs": send_signals,
+    "read the values of steps": lambda session: session.run("step_list", 1),
     "list discarded jobs in groups": list_dead,
     "replay and delete discarded jobs": replay_dead,
     "pause and resume queues": pause_queues,
@@ -286,6 +301,20 @@ def test_an_enqueuer_with_the_grants_for_results_waits_and_sees_progress(granted
         assert session.run("job_ends", [1, 4711], 60.0)
         assert session.run("job_ended", [4711]) == []
         assert session.run("progress_show", 1) == []
+        conn.rollback()
+
+
+def test_an_enqueuer_with_the_grants_for_signals_sends_them_and_reads_none(granted):
+    page = (DOCS / "postgres.md").read_text()
+    [more] = re.findall(r"^```sql\n(grant select \(id, state, scheduled_at.*?)^```", page, re.MULTILINE | re.DOTALL)
+    with psycopg.connect(granted, cursor_factory=psycopg.RawCursor) as conn:
+        conn.execute(more.replace("shop_", PREFIX).encode())
+        conn.execute(f"set local role {PREFIX}web")
+
+        assert Client("host=nowhere").signal(1, "go", 1, conn=conn)
+
+        with pytest.raises(NO_RIGHT):
+            conn.execute("select output from fastq.job_step")
         conn.rollback()
 
 

@@ -460,3 +460,56 @@ async def end_in_a_transaction_in_a_coroutine(
         assert_type(given, sqlalchemy.ext.asyncio.AsyncSession)
     async with job.transaction(conn):
         pass
+
+
+# Steps
+
+
+@dataclass
+class Paid:
+    number: int
+
+
+def pay(number: int, *, twice: bool = False) -> Paid:
+    return Paid(number)
+
+
+async def pay_async(number: int) -> Paid:
+    return Paid(number)
+
+
+def takes_steps(job: Job[SortArgs]) -> None:
+    assert_type(job.step("charge", pay, 7, twice=True), Paid)
+    job.step("charge", pay, "7")  # wrong
+    job.step("charge", pay)  # wrong
+
+    @job.step("decorated")
+    def decorated(number: int) -> Paid:
+        return Paid(number)
+
+    assert_type(decorated(7), Paid)
+    decorated("7")  # wrong
+    rows = job.cursor("rows", 0)
+    assert_type(rows.value, int)
+    rows.advance(rows.value + 1)
+    rows.advance("1")  # wrong
+    job.sleep(60)
+    job.sleep("60")  # wrong
+    assert_type(job.wait_for("approved", Paid, timeout=60).value, Paid)
+    assert_type(job.wait_for("approved").value, Any)
+    assert_type(job.workflow_step, int | None)
+
+
+async def takes_steps_async(job: Job[SortArgs]) -> None:
+    assert_type(await job.step("charge", pay_async, 7), Paid)
+    await job.step("charge", pay_async, "7")  # wrong
+    rows = await job.cursor("rows", "")
+    assert_type(rows.value, str)
+    await rows.advance("b")
+    await job.sleep(60)
+    assert_type((await job.wait_for("approved", Paid)).value, Paid)
+
+
+assert_type(client.signal(1, "approved", Paid(7)), bool)
+assert_type([step.output for step in client.steps(1)], list[Any])
+client.signal(1, 2)  # wrong

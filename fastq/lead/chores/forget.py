@@ -7,9 +7,10 @@ paused for ever: only people resume it.
 A lease's row stays when it is released, for its term; those of users, singletons and domains go when nobody has held them for a
 week, so that a name made for one occasion does not stay for ever. Terms grow all the same, by the clock.
 
-Items that singletons and others noted as done (fastq.once) are kept for FASTQ_ONCE_DAYS. There is no index by their age,
-which would cost each note; a walk through the table, a window at a time, finds the old ones. So it is with the notes of how far
-jobs are: those of jobs that live no longer go after an hour.
+Items that singletons and others noted as done (fastq.once) are kept for FASTQ_ONCE_DAYS. There is no index by their age, which
+would cost each note; a walk through the table, a window at a time, finds the old ones. So it is with the notes of how far jobs
+are: those of jobs that live no longer go after an hour. And so with the records of steps: those of jobs that neither live nor
+are dead letters go after a day, for up to then somebody may retry the job and have it go on.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BATCH = 100
 """Queues forgotten by one statement; for each it asks whether there are jobs."""
 
 WINDOW = 5_000
-"""Rows of the guard, or of notes of progress, that one statement looks at: some 10 ms."""
+"""Rows of the guard, of notes of progress, or of records of steps that one statement looks at: some 10 ms."""
 
 INTERVAL = 3_600.0
 """Seconds between looks and walks: both are for rows that matter after days."""
@@ -42,6 +43,9 @@ TOLD = 3_600.0
 LEASES = 500
 """Leases that one statement looks at: some milliseconds, for which a candidate finds a lease that is being forgotten locked."""
 
+DONE = 86_400.0
+"""Seconds that a record of a step stays, also if its job has ended meanwhile. A guess at when somebody retries a job."""
+
 NAP = 0.005
 """Seconds between batches, for the others; a guess."""
 
@@ -55,6 +59,7 @@ class Forget:
         self._lease: str | None = None  # the last lease looked at; None: no walk through them is under way
         self._item: tuple[str, str] | None = None  # the last item looked at; the same
         self._job: int | None = None  # the last job whose note was looked at; the same
+        self._step: tuple[int, str, str] | None = None  # the last record of a step looked at; the same
         self._again = 0.0  # monotonic time of the next look
 
     def start(self, site: Site) -> None:
@@ -68,6 +73,8 @@ class Forget:
             return self._look_at_items(site, self._item)
         if self._job is not None:
             return self._look_at_notes(site, self._job)
+        if self._step is not None:
+            return self._look_at_steps(site, self._step)
         (gone,) = site.write("queue_forget", UNUSED, BATCH)
         site.changed += gone
         if gone < BATCH:
@@ -90,8 +97,15 @@ class Forget:
     def _look_at_notes(self, site: Site, after: int) -> float:
         last, looked, gone = site.write("progress_forget", after, WINDOW, TOLD)
         site.changed += gone
-        self._job = last if looked == WINDOW else None
-        return max(self._again - time.monotonic(), NAP) if self._job is None else NAP
+        self._job, self._step = (last, None) if looked == WINDOW else (None, (0, "", ""))
+        return NAP
+
+    def _look_at_steps(self, site: Site, after: tuple[int, str, str]) -> float:
+        *last, looked, gone = site.write("step_forget", *after, WINDOW, DONE)
+        site.changed += gone
+        job, sort, name = last
+        self._step = (job, sort, name) if looked == WINDOW else None
+        return max(self._again - time.monotonic(), NAP) if self._step is None else NAP
 
     def end(self, site: Site, reason: str) -> None:
         """Leave the rest to the next leader."""

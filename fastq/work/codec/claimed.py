@@ -201,6 +201,7 @@ class KindBatch:
         "max_attempts",
         "priorities",
         "queue",
+        "steps",
         "timeout",
         "work",
         "worker",
@@ -219,6 +220,7 @@ class KindBatch:
         self.work = work
         self.timeout: float | None = None  # of an attempt; a rule around it may write it when the attempt begins
         self.around: Any = tie.around
+        self.steps: dict[int, Any] | None = None  # what attempts know of their steps: steps/attempt.py writes it
 
     def found(self, worker: Worker[Any], work: Callable[[Any], Any], row: int) -> None:
         """Take the worker of the kind and the function to call with each job; `row` is the first of them."""

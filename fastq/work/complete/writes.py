@@ -50,6 +50,7 @@ class Ending(NamedTuple):
     limited: bool = False  # it has found a rate exceeded
     unsure: bool = False  # the job may have ended already
     caused: bool = False  # the fate has a cause of its own
+    parked: bool = False  # it waits for a signal
 
 
 class Write(NamedTuple):
@@ -87,6 +88,7 @@ ERRORS = Column(attrgetter("error"), encode_texts)
 OUTPUTS = Column(attrgetter("output"), encode_texts)
 GATES = Column(attrgetter("gates"), encode_texts)
 CAUSES = Column(attrgetter("cause"), encode_texts)
+PARKS = Column(attrgetter("parks"), encode_texts)
 LIMITED = Column(attrgetter("limited"), encode_floats)
 
 LIMITS = Limited()
@@ -119,6 +121,7 @@ WRITES = (
     Write("job_finish", lambda it: it.state is not None, (STATES, ERRORS, OUTPUTS), _size, hinted=True),
     Write("job_bar", lambda it: it.barred, (GATES,), hinted=True),
     Write("job_rate_limited", lambda it: it.limited, (LIMITED,), hinted=True, tell=LIMITS.tell),
+    Write("job_park", lambda it: it.parked, (DELAYS, PARKS), hinted=True),
     Write("job_retry", lambda it: it.state is None, (DELAYS, CHARGED, ERRORS), _size, hinted=True),
 )
 
@@ -188,7 +191,8 @@ def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
         tells = fate.error is not None or fate.output is not None
         tied, barred = job.batch.ends == TIED, fate.gates is not None
         limited, caused = fate.limited is not None, fate.cause is not None
-        part = parts[place_of(Ending(fate.state, tells, is_kept, tied, barred, limited, fate.unsure, caused))]
+        parked = fate.parks is not None
+        part = parts[place_of(Ending(fate.state, tells, is_kept, tied, barred, limited, fate.unsure, caused, parked))]
         part.jobs.append(job)
         if part.write.columns:
             part.fates.append(fate)

@@ -1,0 +1,81 @@
+"""The application of the tests of steps in real processes: jobs of three steps, which tell each time that one is done."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastq import Args, Job, Registry, Worker
+from tests.process.jobs import tell
+
+registry = Registry()
+STEPS = ("stepA", "stepB", "stepC")
+
+
+@dataclass
+class Stepped(Args, kind="stepped"):
+    gate: str = ""  # within the second step: until there is such a file
+    wait: float | None = None  # before the third step: seconds up to which it waits for the signal "go"
+    sleep: float = 0.0  # the same: seconds to sleep
+
+
+class SteppedAsync(Stepped, kind="stepped_async"):
+    """The same in a coroutine."""
+
+
+@dataclass
+class Waiting(Args, kind="waiting"):
+    """Waits for a signal, for ever."""
+
+
+@registry.register
+class SteppedWorker(Worker[Stepped]):
+    def work(self, job: Job[Stepped]) -> list[str]:
+        def do(name: str) -> str:
+            tell(job, name)
+            while name == "stepB" and job.args.gate and not Path(job.args.gate).exists():
+                time.sleep(0.01)
+            return f"{name} done"
+
+        tell(job, "start")
+        done = [job.step(name, do, name) for name in STEPS[:2]]
+        if job.args.sleep:
+            job.sleep(job.args.sleep)
+        if job.args.wait is not None:
+            done.append(str(job.wait_for("go", str, timeout=job.args.wait).value))
+        return [*done, job.step(STEPS[2], do, STEPS[2])]
+
+
+@registry.register
+class SteppedAsyncWorker(Worker[SteppedAsync]):
+    async def work(self, job: Job[SteppedAsync]) -> list[str]:
+        async def do(name: str) -> str:
+            tell(job, name)
+            while name == "stepB" and job.args.gate and not Path(job.args.gate).exists():  # noqa: ASYNC110, ASYNC240
+                await asyncio.sleep(0.01)
+            return f"{name} done"
+
+        tell(job, "start")
+        done = [await job.step(name, do, name) for name in STEPS[:2]]
+        if job.args.sleep:
+            await job.sleep(job.args.sleep)
+        if job.args.wait is not None:
+            done.append(str((await job.wait_for("go", str, timeout=job.args.wait)).value))
+        return [*done, await job.step(STEPS[2], do, STEPS[2])]
+
+
+@dataclass
+class SteppedFunction(Args, kind="stepped_function"):
+    """The job of a function."""
+
+
+@registry.worker
+def function(job: Job[SteppedFunction]) -> str:
+    tell(job, "start")
+    return job.step("only", lambda: f"done by attempt {job.attempt}")
+
+
+@registry.register
+class WaitingWorker(Worker[Waiting]):
+    def work(self, job: Job[Waiting]) -> str:
+        return job.wait_for("go", str).value
