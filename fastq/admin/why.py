@@ -110,6 +110,8 @@ def _later(facts: Facts) -> str:
     if facts.is_due:
         return f"is due since {_time(facts.scheduled_at)}, and a leader makes it available" + _unless(facts.domain_led)
     when = f"waits until {_time(facts.scheduled_at)}"
+    if told := _signalled(facts):
+        return f"{when}, or {told}"
     if facts.state is State.RETRYABLE:
         return f"{when} for its next attempt: attempt {facts.attempt} of {facts.max_attempts} failed{_told(facts)}"
     return f"{when}, " + ("for its worker has snoozed it" if facts.attempted_at else "the time for which it was enqueued")
@@ -136,9 +138,16 @@ def _waiting(facts: Facts) -> str:
     if facts.waits_for == "workflow":
         told = read_placed(facts.step).waits() if facts.step else "waits for the jobs before it in its workflow"
         return told + _unless(facts.schema_led)
-    if facts.waits_for is not None and facts.waits_for.startswith(SIGNAL):
-        return f"waits for the signal '{facts.waits_for.removeprefix(SIGNAL)}', which client.signal sends"
+    if told := _signalled(facts):
+        return f"waits {told}"
     return f"waits for a worker of its kind: {WaitingRow(facts.queue, facts.kind, 1, bool(facts.knows)).why}"
+
+
+def _signalled(facts: Facts) -> str:
+    """Name the signal that a parked job waits for; nothing if it waits for none."""
+    if facts.waits_for is None or not facts.waits_for.startswith(SIGNAL):
+        return ""
+    return f"for the signal '{facts.waits_for.removeprefix(SIGNAL)}', which client.signal sends"
 
 
 def _at_gates(facts: Facts) -> str:

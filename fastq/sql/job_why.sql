@@ -12,7 +12,9 @@
 -- locks: none.
 with mine as (
     select id, state, kind, queue::text as queue, priority::smallint as priority, seq, attempt, max_attempts, scheduled_at, attempted_at,
-        claim, cancel_requested, xmax as locker, waits_for, case when waits_for = 'workflow' then meta -> 'workflow'::text end as place, case when starts_with(waits_for, '[') then waits_for::jsonb end as at_gates, errors -> -1 ->> 'error' as error
+        claim, cancel_requested, xmax as locker, waits_for,
+        case when (meta -> 'parked'::text) -> 1 = to_jsonb(extract(epoch from scheduled_at)) then 'signal:' || ((meta -> 'parked'::text) ->> 0) end as parked_for,
+        case when waits_for = 'workflow' then meta -> 'workflow'::text end as place, case when starts_with(waits_for, '[') then waits_for::jsonb end as at_gates, errors -> -1 ->> 'error' as error
     from fastq.job
     where id = $1::bigint
 ), entry as (
@@ -84,7 +86,7 @@ with mine as (
     ) as found
 )
 select mine.id, mine.state, mine.kind, mine.queue, mine.attempt, mine.max_attempts, mine.scheduled_at, mine.attempted_at,
-    null::timestamptz as finalized_at, mine.error, mine.cancel_requested, mine.waits_for, null::text as cause,
+    null::timestamptz as finalized_at, mine.error, mine.cancel_requested, coalesce(mine.waits_for, mine.parked_for) as waits_for, null::text as cause,
     process.host, process.pid, coalesce(process.expires_at > clock_timestamp(), false) as beats,
     mine.scheduled_at <= clock_timestamp() as is_due,
     paused.pauses,

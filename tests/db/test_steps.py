@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 import struct
 import threading
 from contextlib import suppress
@@ -760,6 +761,20 @@ def test_why_says_for_which_signal_a_job_waits(shop, client):
     shop.attempt(lambda job: job.wait_for("approved"))
 
     assert client.why(shop.id) == "job 1 waits for the signal 'approved', which client.signal sends"
+
+
+def test_why_says_for_which_signal_a_job_waits_up_to_a_time_and_no_longer_when_it_is_asleep(shop, client):
+    def work(job):
+        job.wait_for("approved", timeout=3600)
+        job.sleep(3600)
+
+    shop.attempt(work)
+    assert re.fullmatch(r"job 1 waits until .*, or for the signal 'approved', which client.signal sends", client.why(shop.id))
+    client.signal(shop.id, "approved")
+    shop.connection.execute(DUE)
+    shop.attempt(work)
+
+    assert client.why(shop.id).endswith("for its worker has snoozed it")
 
 
 def test_a_job_that_an_operator_retries_goes_on_where_it_ended(shop, client):
