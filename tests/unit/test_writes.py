@@ -25,6 +25,7 @@ from fastq.jobs.outcome import (
 from fastq.work.complete import writes
 from fastq.work.complete.writes import WRITES, cut, parts_of
 from fastq.work.shared.in_time import Late
+from fastq.work.steps.parking import Interrupted, Parked
 
 ERROR = '{"error":"boom"}'
 OUTCOMES = {  # outcome, fate, statement with the archive and without it
@@ -57,6 +58,9 @@ OUTCOMES = {  # outcome, fate, statement with the archive and without it
     ),
     "a release": (Release(), Fate(), "job_retry", "job_retry"),
     "an unknown kind": (WAITS, Fate(delay=math.inf), "job_retry", "job_retry"),
+    "a sleep": (Parked(60.0), Fate(delay=60.0), "job_retry", "job_retry"),
+    "a wait for a signal": (Parked(math.inf, "go", 2), Fate(delay=math.inf, parks='["go",2]'), "job_park", "job_park"),
+    "a hand-back between steps": (Interrupted(), Fate(), "job_retry", "job_retry"),
     "a job that came past its gates": (Barred("[]"), Fate(gates="[]"), "job_bar", "job_bar"),
     "a failure unless it has ended": (Fate(charged=True, unsure=True), Fate(charged=True, unsure=True), "job_retry", "job_retry"),
     "the last failure unless it has ended": (
