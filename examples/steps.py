@@ -4,7 +4,8 @@ fastq dev examples.steps:registry        works the jobs; brings its own Postgres
 python -m examples.steps                 enqueues three orders, and approves two (in another terminal)
 
 Each order is charged, waits until it is approved (or two seconds are over), and is shipped. The first one kills its process
-behind its charge. In the end no card was charged twice, and no attempt was spent on waiting.
+behind its charge, and is not charged again by the next. An order that was just being charged in that process is: so `charge` is
+given the job's id, by which a provider knows the second call from a second order. No attempt is spent on waiting.
 """
 
 import os

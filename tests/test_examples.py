@@ -240,14 +240,15 @@ def check_expiry(database: str, printed: str) -> None:
 
 def check_steps(database: str, printed: str) -> None:
     assert states(database) == [("order", "completed", 3, 2)]
-    assert sorted(line for line in printed.splitlines() if line.startswith(("charge", "ship", "refund"))) == [
+    assert {line for line in printed.splitlines() if line.startswith(("charge", "ship", "refund"))} == {
         "charge   Ada",
         "charge   Barbara",
         "charge   Grace",
         "refund   Barbara: nobody has approved it",
         "ship     to Ada, approved by Hedy",
         "ship     to Grace, approved by Hedy",
-    ]
+    }
+    assert printed.count("charge   Ada") == 1  # the others may have been at it when the process died
 
 
 CHECKS: dict[str, Callable[[str, str], None]] = {
