@@ -127,7 +127,7 @@ class Board:
         return self.words[at : at + DESK_WORDS]
 
     def lane(self, process: int, queue: int, mode: int) -> LaneBoard:
-        """Return one lane of a process's desk; modes are numbered as in work/execute/modes.py."""
+        """Return one lane of a process's desk; modes are numbered as in work/modes.py."""
         assert 0 <= mode < self._modes, f"a board for {self._modes} modes has no lane of mode {mode}"
         at = self._desks_at + self._desk_words * process + DESK_WORDS
         at += self._modes * sum(self._lane_words[:queue]) + mode * self._lane_words[queue]

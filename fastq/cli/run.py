@@ -98,7 +98,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _check(registry: Registry) -> None:
     """Refuse workers that no process could run."""
-    from fastq.work.execute.modes import check_modes  # noqa: PLC0415 - loads asyncio, which other commands do not need
+    from fastq.work.modes import check_modes  # noqa: PLC0415 - loads asyncio, which other commands do not need
 
     check_modes(registry.workers.values())
 

@@ -45,7 +45,7 @@ from fastq.lead.maintainer import Maintainer
 from fastq.postgres import hints
 from fastq.postgres.kept import cut_overdue
 from fastq.sql.statements import read_statements
-from fastq.work.execute.modes import MODES
+from fastq.work.modes import MODES
 from fastq.work.process import desk_count, ring_size
 from fastq.work.singletons import is_singletons
 

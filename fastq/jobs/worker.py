@@ -62,7 +62,7 @@ class Worker(Generic[A, R]):
 
     kind: Kind[A, R]  # set when registered
     is_async: bool = False  # set when registered: whether it is `async def work`
-    mode: str = THREADS  # in which way its jobs are executed (work/execute/modes.py); set when registered
+    mode: str = THREADS  # in which way its jobs are executed (work/modes.py); set when registered
     called: Callable[[Any], Any] | None = None  # set when registered
     _handle: ClassVar[Kind[Any] | None] = None
 

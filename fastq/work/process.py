@@ -45,8 +45,8 @@ from fastq.service import Service
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
 from fastq.work.complete.hand_back import hand_back
-from fastq.work.execute.modes import MODES, modes_for
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.modes import MODES, modes_for
 from fastq.work.notes import Notes
 from fastq.work.reach import give_jobs_the_database
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down

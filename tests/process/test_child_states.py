@@ -16,7 +16,7 @@ from fastq.host.children import ARROWS, Child, ChildState
 from fastq.host.fork_server import ForkServer
 from fastq.host.places import Places
 from fastq.host.registrar import Registrar
-from fastq.work.execute.modes import MODES
+from fastq.work.modes import MODES
 from fastq.work.process import desk_count, ring_size
 from tests.helpers import wait_for
 

@@ -12,7 +12,7 @@ from fastq.errors import OptionError, RegistryError
 from fastq.hooks.asking import asked
 from fastq.jobs.outcome import Failed, Output
 from fastq.work.codec.codec import decode
-from fastq.work.execute.modes import modes_for
+from fastq.work.modes import modes_for
 from fastq.work.shared.lane import Outbox
 from tests.codec.claims import claimed
 from tests.helpers import wait_for

@@ -15,9 +15,11 @@ from fastq.jobs.outcome import Failed, Output
 from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker
 from fastq.work.codec.codec import decode
+from fastq.work.execute.loop import Loop
 from fastq.work.execute.mode import PHASES, TELLERS, Phase, Slot, Teller
-from fastq.work.execute.modes import MODES, check_modes, modes_for
+from fastq.work.execute.threads import Threads
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.modes import check_modes, modes_for
 from fastq.work.shared.lane import Outbox
 from tests.codec.claims import claimed
 from tests.helpers import wait_for
@@ -85,7 +87,7 @@ class AsyncWorker(Worker[AsyncArgs]):
 KINDS = {"threads": "sync", "loop": "async"}
 
 
-@pytest.fixture(params=MODES, ids=lambda mode: mode.name)
+@pytest.fixture(params=[Threads, Loop], ids=lambda mode: mode.name)
 def running(request, monkeypatch):
     """Give a mode with one slot that runs, the transitions that its slot goes through, and a function that hands it a job."""
     seen, store = set(), Slot.__setattr__

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job, JobInterrupt
+    from fastq.jobs.worker import Worker
     from fastq.work.shared.lane import Lane, Outbox
 
 
@@ -126,6 +127,9 @@ class Mode(Service, ABC):
         self.given_up = False  # written by the watchdog: the mode did not answer in time
         self.asked_at: float | None = None  # monotonic time of the question that the watchdog waits for; the watchdog's own
         self._outbox = outbox
+
+    def prepare(self, workers: Sequence[Worker[Any]]) -> None:
+        """Do what must be done before any thread of the process runs, such as a fork; `workers` are those of this mode."""
 
     @property
     @abstractmethod

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 class ThreadLane(Lane):
     """The inbox that the executors of one queue share, and those of them that rest."""
 
-    def __init__(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> None:
-        super().__init__(Threads.name, board, concurrency, call_producer)
+    def __init__(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None], mode: str = "threads") -> None:
+        super().__init__(mode, board, concurrency, call_producer)
         self._resting: deque[threading.Lock] = deque()  # an executor puts its gate in; it or its waker takes it out
 
     def rest(self, gate: threading.Lock) -> None:
@@ -190,10 +190,14 @@ class Threads(Mode):
 
     def lane(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> ThreadLane:
         """Make a lane for a queue, and its executors."""
-        lane = ThreadLane(board, concurrency, call_producer)
+        lane = ThreadLane(board, concurrency, call_producer, self.name)
         self._lanes.append(lane)
-        self._executors += [Executor(lane, number, self._outbox) for number in range(concurrency)]
+        self._executors += [self._executor(lane, number) for number in range(concurrency)]
         return lane
+
+    def _executor(self, lane: ThreadLane, number: int) -> Executor:
+        """Make one of a lane's executors."""
+        return Executor(lane, number, self._outbox)
 
     def start(self) -> None:
         """Start the threads."""

@@ -35,6 +35,15 @@ def check_modes(workers: Iterable[Worker[Any]]) -> None:
 
 
 def modes_for(workers: Iterable[Worker[Any]], outbox: Outbox) -> list[Mode]:
-    """Make the modes that these workers are of, in the order of MODES; the first of all where there is no worker."""
-    wanted = {worker.mode for worker in workers} or {MODES[0].name}
-    return [mode(outbox, number) for number, mode in enumerate(MODES) if mode.name in wanted]
+    """Make the modes that these workers are of, in the order of MODES; the first of all where there is no worker.
+
+    Called before any thread of the process runs: a mode may fork here.
+    """
+    by_mode: dict[str, list[Worker[Any]]] = {}
+    for worker in workers:
+        by_mode.setdefault(worker.mode, []).append(worker)
+    wanted = by_mode or {MODES[0].name: []}
+    modes = [mode(outbox, number) for number, mode in enumerate(MODES) if mode.name in wanted]
+    for mode in modes:
+        mode.prepare(wanted[mode.name])
+    return modes
