@@ -15,11 +15,11 @@ from pathlib import Path
 
 from setproctitle import setproctitle, setthreadtitle
 
-import fastq.work.process  # shared by all children
-import fastq.work.seat
+import fastq.work.process  # noqa: F401 - shared by all children
 from fastq import app
 from fastq.environment import fork_server_settings
 from fastq.sql.statements import read_statements
+from fastq.work.shared.forks import die_with_parent
 
 setproctitle("fastq: fork server")
 # The title is the kernel's name of the process, too. Before a fork Python (3.12 and later) counts this process's threads by
@@ -37,7 +37,7 @@ def ignore_stops() -> None:
 
 
 ignore_stops()
-fastq.work.seat.die_with_parent()
+die_with_parent()
 read_statements()
 gc.disable()  # no holes in pages that will be shared
 with suppress(BaseException):

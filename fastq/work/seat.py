@@ -1,13 +1,12 @@
 """The seat that a child of the fork server is given, its first steps, and its exit.
 
-Run by the main thread of a worker process, before and after process.py; `die_with_parent` by the fork server, too. The
-supervisor's main thread makes the seat (host/fork_server.py), which nobody changes afterwards, and knows the exit codes
-(host/places.py). The module keeps no state, and deliberately knows nothing of the work in between.
+Run by the main thread of a worker process, before and after process.py. The supervisor's main thread makes the seat
+(host/fork_server.py), which nobody changes afterwards, and knows the exit codes (host/places.py). The module keeps no state, and
+deliberately knows nothing of the work in between.
 """
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import gc
 import os
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 BOOT_FAILED, RECYCLED, BROKEN = 3, 4, 5
 """Exit codes that the supervisor tells apart from accidents."""
 
-PR_SET_PDEATHSIG = 1
 GC_THRESHOLD = 50_000
 """Container objects made between two young collections: a claim makes thousands that all die young. A guess; not measured."""
 
@@ -56,7 +54,7 @@ class Seat:
 
 def sit_down(seat: Seat) -> None:
     """Undo the settings that a child must not have of its parent, and die with the parent."""
-    die_with_parent()
+    forks.die_with_parent()
     forks.ignore_signals()
     faulthandler.enable()
     faulthandler.register(signal.SIGQUIT, all_threads=True)
@@ -66,12 +64,6 @@ def sit_down(seat: Seat) -> None:
     log.set_up(seat.config)
     codec.use(seat.config.codec)
     setproctitle(f"fastq: worker {seat.place + 1}/{seat.config.process_count} starting")
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that forked it has ended."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end(code: int) -> NoReturn:

@@ -13,6 +13,7 @@ descriptor that is only held does no harm, and the user's own must stay.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -30,11 +31,20 @@ IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 OURS = (signal.SIGTERM, *IGNORED)
 """Those that have handlers of ours."""
 
+PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
+
 FAILED = 1
 """Exit code of a child that raised, as Python's own."""
 
 forked = False  # written by the hook, in the child; there it stays true
+_libc = ctypes.CDLL(None)
 _held = threading.local()  # `mask`: the signals that a thread that forks had blocked before
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that forked it has ended; called by all that fastq itself forks."""
+    if sys.platform == "linux":
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def ignore_signals() -> None:
