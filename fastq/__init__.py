@@ -9,9 +9,9 @@ Public are the names below with the arguments, results and exceptions of their m
 
 The folders beside this file are rooms; each begins with a sentence about itself. The modules beside them serve all rooms, in any
 process: app.py imports the application, config.py has the settings, environment.py hands them on, events.py and log.py report,
-masked.py and texts.py make texts fit to be seen and stored, service.py is a part with threads, backoff.py and size.py say when to
-try again and how much at once; testing.py is for tests of programs. This file is imported by all of these processes, in whatever
-thread imports fastq first, and keeps nothing.
+isolate.py says which jobs have a process of their own, masked.py and texts.py make texts fit to be seen and stored, service.py is
+a part with threads, backoff.py and size.py say when to try again and how much at once; testing.py is for tests of programs. This
+file is imported by all of these processes, in whatever thread imports fastq first, and keeps nothing.
 """
 
 from importlib import import_module
@@ -27,6 +27,7 @@ from fastq.config import Config
 from fastq.enqueue.items import Enqueue, Enqueued
 from fastq.errors import FastqError
 from fastq.hooks.handlers import Crash
+from fastq.isolate import Isolate
 from fastq.jobs.deps import Dep
 from fastq.jobs.job import Job, JobCancelled, JobLost, JobTimeout, State
 from fastq.jobs.outcome import Cancel, Discard, RateLimited, Retry, Snooze
@@ -66,6 +67,7 @@ __all__ = [
     "FastqError",
     "Finished",
     "Hook",
+    "Isolate",
     "Job",
     "JobCancelled",
     "JobDetail",

@@ -104,6 +104,14 @@ def subscribe(callback: Callable[[Event], object]) -> Callable[[], None]:
     return unsubscribe
 
 
+def redirect(callback: Callable[[Event], object]) -> None:
+    """Have a callback called with each event in place of the log and of all who have subscribed: another process reports them."""
+    global _subscribers  # noqa: PLW0603 - the same
+    LOGGER.disabled = True
+    with _lock:
+        _subscribers = (callback,)
+
+
 class Seldom:
     """Lets the same text through once in a while: for an operation that fails again and again. One thread uses it."""
 

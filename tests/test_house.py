@@ -20,6 +20,7 @@ MODULE_LINES, MODULE_CHARACTERS, FUNCTION_LINES = 400, 16_000, 40  # of a functi
 # and `jobs/registry` a module that collects what rooms above `jobs` declare.
 ROOMS = (
     "errors events masked backoff size texts",
+    "isolate",
     "args",
     "results",
     "steps",
@@ -40,7 +41,7 @@ ROOMS = (
     "work/codec lead/chores lead/gate lead/rescue lead/unique lead/workflow enqueue",
     "work/cursor lead",
     "work/claim work/execute work/complete",
-    "work/effects work/steps",
+    "work/effects work/isolated work/steps",
     "work",
     "host",
     "cli/terminal",
@@ -77,13 +78,22 @@ NAMED_AFTER = ("cli", "cli/terminal", "cli/waits", "bench", "admin", "lead/chore
 DOORS = {  # what is imported -> who may
     "psycopg": {"postgres/db", "postgres/urls", "postgres/moments", "postgres/pool/pool", "postgres/pool/pool_async"},
     "fastq._fastq": {"work/codec/core"},
-    "signal": {"host/supervisor", "work/seat", "host/preload", "work/shared/forks", "cli/__init__", "cli/dev"},
+    "signal": {
+        "host/supervisor",
+        "work/seat",
+        "host/preload",
+        "work/shared/forks",
+        "work/isolated/nursery",
+        "work/isolated/bounds",
+        "cli/__init__",
+        "cli/dev",
+    },
     "multiprocess": {"host/fork_server"},
 }
 CALLS = {  # an attribute of os -> who may use it
     "environ": {"config", "environment"},
     "getenv": set(),
-    "fork": set(),  # multiprocess does, in the fork server
+    "fork": {"work/isolated/nursery"},  # of a process with one thread; multiprocess does all else, in the fork server
 }
 
 OTHER_MEANINGS = {  # a statement's name -> modules in which that word is something else

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fastq.args.kinds import Kind
     from fastq.args.options import Span
     from fastq.args.unique import Unique
+    from fastq.isolate import Isolate
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -46,6 +47,7 @@ class WorkerOptions(TypedDict, total=False):
     keep_trying_for: Span
     hooks: Sequence[Hook]
     archive: bool
+    isolate: bool | Isolate
     retry_delay: Callable[[int, BaseException], float]
 
 

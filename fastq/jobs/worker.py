@@ -23,6 +23,7 @@ from fastq.args.kinds import Kind, R, check_result, kind_of_type, unfinished
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, Span
 from fastq.args.unique import Unique
 from fastq.errors import FastqError, RegistryError
+from fastq.isolate import Isolate
 from fastq.jobs.declaration import Declaration
 from fastq.jobs.job import Job
 from fastq.jobs.outcome import Verdict
@@ -32,8 +33,8 @@ from fastq.jobs.worker_faults import check_worker, name_of, place, settle_option
 A = TypeVar("A")
 W = TypeVar("W", bound="Worker[Any]")
 
-THREADS, LOOP = "threads", "loop"
-"""Modes of `def work` and of `async def work`."""
+THREADS, LOOP, ISOLATED = "threads", "loop", "isolated"
+"""Modes of `def work`, of `async def work`, and of either in a process for each job."""
 
 DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that hangs must not keep its slot for long
 
@@ -44,8 +45,8 @@ class Worker(Generic[A, R]):
     `Worker[SortArgs, list[str]]` declares the type of the value that `work` returns, which a program that waits gets again.
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
-    `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`. May be written: `retry_delay`. Once it is registered,
-    `kind`, `is_async` and `mode` tell which jobs it works, and how; `called` is `work` with the hooks around it.
+    `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `isolate`. May be written: `retry_delay`. Once it
+    is registered, `kind`, `is_async` and `mode` tell which jobs it works, and how; `called` is `work` with the hooks around it.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"
@@ -59,6 +60,7 @@ class Worker(Generic[A, R]):
     deadline: Span | None = None  # s from when a job is due, by which it is to have ended; None: the kind's
     keep_trying_for: Span | None = None  # s from when a job is due, for which it is tried again, in place of max_attempts
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
+    isolate: bool | Isolate = False  # True, or Isolate(memory=...): each job runs in a process of its own
 
     kind: Kind[A, R]  # set when registered
     is_async: bool = False  # set when registered: whether it is `async def work`
@@ -123,7 +125,7 @@ class WorkerDeclaration(Declaration):
         worker.kind = kind
         worker.is_async = inspect.iscoroutinefunction(worker.work)
         if worker.mode in (THREADS, LOOP):  # any other way is stated in the class, and has its own form of `work`
-            worker.mode = LOOP if worker.is_async else THREADS
+            worker.mode = ISOLATED if worker.isolate else LOOP if worker.is_async else THREADS
         worker.called = self._composed(worker) if self._composed is not None else None
 
     def row(self) -> tuple[str, ...]:
@@ -131,7 +133,7 @@ class WorkerDeclaration(Declaration):
         worker = self._worker
         timeout = "none" if worker.timeout is None else f"{worker.timeout:g} s"
         attempts = str(worker.kind.max_attempts or DEFAULT_MAX_ATTEMPTS)
-        work = "async" if worker.is_async else "sync"
+        work = ("async" if worker.is_async else "sync") + (", isolated" if worker.isolate else "")
         return (self.name, type(worker).__qualname__, worker.kind.queue or DEFAULT_QUEUE, timeout, attempts, work)
 
 

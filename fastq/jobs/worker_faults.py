@@ -17,6 +17,7 @@ from fastq.args.meta import TIMES
 from fastq.args.options import check_either, check_max_attempts, check_priority, check_queue, check_span
 from fastq.args.unique import check_unique
 from fastq.errors import FastqError, RegistryError
+from fastq.isolate import isolation_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
     from fastq.args.kinds import Kind
     from fastq.jobs.worker import Worker
 
-ATTRIBUTES = ("queue", "priority", "max_attempts", "gates", "unique", *TIMES, "timeout", "hooks", "archive")
+ATTRIBUTES = ("queue", "priority", "max_attempts", "gates", "unique", *TIMES, "timeout", "hooks", "archive", "isolate")
 METHODS = ("retry_delay",)
 """Attributes and methods that a worker may have besides `work`: a similar name is probably one of them, misspelt."""
 
 FOREIGN = {
     **dict.fromkeys(("retries", "max_retries", "max_tries", "retry"), "max_attempts"),
     **dict.fromkeys(("time_limit", "soft_time_limit"), "timeout"),
+    **dict.fromkeys(("isolated", "subprocess", "process_per_job", "fork"), "isolate"),
     **dict.fromkeys(("middleware", "middlewares", "hook"), "hooks"),
 }
 """Names that other job queues have for ours: a user who comes from there and writes one of them means ours."""
@@ -127,6 +129,10 @@ def settle_options(worker: Worker[Any], kind: Kind[Any], result: Any = None) -> 
         raise RegistryError(f"{place(cls)}.timeout: expected seconds above 0, or None for no limit; got {timeout!r}")
     if not isinstance(worker.archive, bool):
         raise RegistryError(f"{place(cls)}.archive: expected True or False, got {worker.archive!r}")
+    try:
+        isolation_of(worker.isolate)
+    except FastqError as error:
+        raise RegistryError(f"{place(cls)}.{error}") from error
     checks: dict[str, Callable[[Any], Any]] = {
         "queue": check_queue,
         "priority": check_priority,

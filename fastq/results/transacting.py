@@ -76,6 +76,19 @@ def beginning_by(begin: Begin) -> Iterator[None]:
         begin_by(before)
 
 
+def announce(tell: Callable[[], object]) -> None:
+    """Have a function called before each transaction is made, where this process makes any."""
+    make = _begin
+    if make is None:
+        return
+
+    def announced(job: Job[Any], conn: Any, outcome: object) -> Transaction[Any, Any]:
+        tell()
+        return make(job, conn, outcome)
+
+    begin_by(announced)
+
+
 def begin(job: Job[Any], conn: Any, outcome: object) -> Transaction[Any, Any]:
     """Make the transaction of a job, or raise FastqError where there is no database that the job could end in."""
     if _begin is None:

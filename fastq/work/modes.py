@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastq.errors import RegistryError
 from fastq.work.execute.loop import Loop
 from fastq.work.execute.threads import Threads
+from fastq.work.isolated.apart import Apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from fastq.work.execute.mode import Mode
     from fastq.work.shared.lane import Outbox
 
-MODES: tuple[type[Mode], ...] = (Threads, Loop)
+MODES: tuple[type[Mode], ...] = (Threads, Loop, Apart)
 
 
 def check_modes(workers: Iterable[Worker[Any]]) -> None:

@@ -130,10 +130,10 @@ class Process:
         self.seat, self.config = seat, config
         registry = app.load(seat.target, seat.app_dir)
         workers, singletons = registry.workers, registry.singletons if seat.place == 0 else {}
-        self._sit_down(stands=bool(singletons))
         give_jobs_the_database(seat.url, config)
         self.outbox = Outbox()
         self.modes = modes_for(workers.values(), self.outbox)
+        self._sit_down(stands=bool(singletons))
         self.feeds = [self._feed(number, queue) for number, queue in enumerate(config.concurrency)]
         self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
         self.notes = Notes(lambda: db.session(config, seat.url, "progress"))

@@ -30,6 +30,7 @@ from fastq.work.execute.loop import Loop
 from fastq.work.execute.mode import Mode
 from fastq.work.execute.threads import Threads
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.isolated.apart import Apart
 from fastq.work.notes import Notes
 from fastq.work.process import Inboxes, ring_size
 from fastq.work.shared.away import Away
@@ -82,9 +83,14 @@ def threads(config: Config, url: str) -> Service:
     return mode(Threads, config)
 
 
+def apart(config: Config, url: str) -> Service:
+    return mode(Apart, config)
+
+
 def mode(kind: type[Mode], config: Config) -> Service:
     """Make a way of executing, with one queue."""
     made = kind(Outbox(), 0)
+    made.prepare([])
     made.lane(Board.make([4], 2, 16).lane(0, 0, 0), 4, lambda: None)
     return made
 
@@ -123,6 +129,7 @@ def elector(config: Config, url: str) -> Service:
 
 
 MAKERS: dict[type[Service], Callable[[Config, str], Service]] = {
+    Apart: apart,
     Away: away,
     Completer: completer,
     Elector: elector,

@@ -212,5 +212,5 @@ def test_a_mode_that_there_is_not_is_refused():
     class Other(SyncWorker):
         mode = "fibres"
 
-    with pytest.raises(RegistryError, match=r"Other\.mode: expected one of 'threads', 'loop', got 'fibres'"):
+    with pytest.raises(RegistryError, match=r"Other\.mode: expected one of 'threads', 'loop', 'isolated', got 'fibres'"):
         check_modes([SyncWorker(), Other()])

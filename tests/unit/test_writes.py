@@ -24,6 +24,7 @@ from fastq.jobs.outcome import (
 )
 from fastq.work.complete import writes
 from fastq.work.complete.writes import WRITES, cut, parts_of
+from fastq.work.isolated.deaths import Told
 from fastq.work.shared.in_time import Late
 from fastq.work.steps.parking import Interrupted, Parked
 
@@ -56,6 +57,7 @@ OUTCOMES = {  # outcome, fate, statement with the archive and without it
         "job_finish_late",
         "job_finish_late",
     ),
+    "a fate from the process of a job": (Told(Fate(delay=60.0)), Fate(delay=60.0), "job_retry", "job_retry"),
     "a release": (Release(), Fate(), "job_retry", "job_retry"),
     "an unknown kind": (WAITS, Fate(delay=math.inf), "job_retry", "job_retry"),
     "a sleep": (Parked(60.0), Fate(delay=60.0), "job_retry", "job_retry"),
