@@ -208,6 +208,14 @@ def check_hooks(database: str, printed: str) -> None:
     assert errors == [("discarded: nobody to send it to: LookupError: no such customer",)]
 
 
+def check_isolation(database: str, printed: str) -> None:
+    assert states(database) == [("thumbnail", "completed", 3, 1), ("thumbnail", "discarded", 3, 1)]
+    assert printed.count("thumbnail of") == 3
+    errors = execute(database, "select errors -> -1 ->> 'error' from fastq.job_archive where state = 'discarded' order by id")
+    for (error,), part in zip(errors, ("(signal 11)", "limit of memory, 128 MiB", "and was killed"), strict=True):
+        assert part in str(error)
+
+
 def check_results(database: str, printed: str) -> None:
     assert "the report is job 1" in printed
     assert states(database) == [("report", "completed", 1, 1)]
@@ -260,6 +268,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "effects_once": check_effects_once,
     "singleton": check_singleton,
     "periodic": check_periodic,
+    "isolation": check_isolation,
     "limits": check_limits,
     "order": check_order,
     "rates": check_rates,
