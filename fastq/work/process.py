@@ -46,6 +46,7 @@ from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
 from fastq.work.complete.hand_back import hand_back
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.inboxes import Inboxes
 from fastq.work.modes import MODES, modes_for
 from fastq.work.notes import Notes
 from fastq.work.reach import give_jobs_the_database
@@ -58,10 +59,9 @@ from fastq.work.shared.lane import Outbox
 from fastq.work.singletons import Singletons
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from fastq.config import Config
-    from fastq.jobs.job import Job
     from fastq.postgres.db import Connection
     from fastq.work.seat import Seat
 
@@ -99,24 +99,6 @@ def main(seat: Seat) -> NoReturn:
         process.broke()
         code = BROKEN
     process.leave(code)
-
-
-class Inboxes(Service):
-    """The jobs that have not started: the main thread takes them out after the producer's end, before the modes stop."""
-
-    def __init__(self, feeds: Sequence[Feed]) -> None:
-        self._feeds = feeds
-        self._drained: list[Job[Any]] = []
-
-    def stop(self) -> float:
-        """Take all waiting jobs out."""
-        self._drained += [job for feed in self._feeds for job in feed.drain()]
-        return 0.0
-
-    def drained(self) -> list[Job[Any]]:
-        """Return the jobs that were taken out since the last call: they are to be handed back."""
-        jobs, self._drained = self._drained, []
-        return jobs
 
 
 class Process:

@@ -30,9 +30,10 @@ from fastq.work.execute.loop import Loop
 from fastq.work.execute.mode import Mode
 from fastq.work.execute.threads import Threads
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.inboxes import Inboxes
 from fastq.work.isolated.apart import Apart
 from fastq.work.notes import Notes
-from fastq.work.process import Inboxes, ring_size
+from fastq.work.process import ring_size
 from fastq.work.shared.away import Away
 from fastq.work.shared.feed import Feed
 from fastq.work.shared.lane import Outbox
