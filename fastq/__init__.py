@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from fastq.enqueue.client import Client
     from fastq.enqueue.client_async import AsyncClient
     from fastq.hooks.current import current_job
+    from fastq.joblogs.reading.log_lines import LogLine
     from fastq.leases.lease import Lease
     from fastq.leases.lease_async import AsyncLease
     from fastq.leases.singleton import Singleton, SingletonStopped
@@ -77,6 +78,7 @@ __all__ = [
     "Kind",
     "Lease",
     "Limit",
+    "LogLine",
     "Ordered",
     "Queue",
     "Rate",
@@ -105,6 +107,7 @@ _LATE = {
     "Finished": "fastq.awaiting.finished",
     "JobProgress": "fastq.awaiting.finished",
     "Lease": "fastq.leases.lease",
+    "LogLine": "fastq.joblogs.reading.log_lines",
     "AsyncLease": "fastq.leases.lease_async",
     "Singleton": "fastq.leases.singleton",
     "SingletonStopped": "fastq.leases.singleton",

@@ -25,7 +25,7 @@ ROOMS = (
     "results",
     "steps",
     "jobs",
-    "hooks",
+    "hooks joblogs",
     "jobs/registry",
     "settings workflows integrations",
     "config",
@@ -34,7 +34,7 @@ ROOMS = (
     "postgres",
     "postgres/pool",
     "schema adapters service",
-    "leases awaiting",
+    "leases awaiting joblogs/reading",
     "work/shared admin lead/term",
     "admin/dead admin/deploys",
     "enqueue/operate",
@@ -45,7 +45,7 @@ ROOMS = (
     "work",
     "host",
     "cli/terminal",
-    "cli/waits",
+    "cli/waits cli/history",
     "cli",
     "bench",
     "testing __init__ __main__",
@@ -68,11 +68,13 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("enqueue/operate/signalling_async", "enqueue/settings"): "the same",
     ("awaiting/results", "enqueue/settings"): "the same part has the client's settings",
     ("awaiting/results_async", "enqueue/settings"): "the same",
+    ("joblogs/reading/job_logs", "enqueue/settings"): "the same",
+    ("joblogs/reading/job_logs_async", "enqueue/settings"): "the same",
     ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",
     ("work/shared/held", "work/complete/completer"): "the same",
 }
 
-NAMED_AFTER = ("cli", "cli/terminal", "cli/waits", "bench", "admin", "lead/chores")
+NAMED_AFTER = ("cli", "cli/terminal", "cli/waits", "cli/history", "bench", "admin", "lead/chores")
 """Rooms of commands, operations and chores: their modules are named after the thing that they are about, as that itself is."""
 
 DOORS = {  # what is imported -> who may

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Crash", "Cron", "Dep", "Discard",
     "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Finished", "Hook", "Isolate", "Job", "JobCancelled",
-    "JobDetail", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "Ordered", "Queue", "Rate", "RateLimited",
+    "JobDetail", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "LogLine", "Ordered", "Queue", "Rate", "RateLimited",
     "Registry",
     "Retry", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain",
     "current_job", "group", "kind",
@@ -93,4 +93,14 @@ def test_importing_it_loads_the_rooms_of_declarations_alone():
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
 
-    assert set(answer.stdout.split()) == {"args", "enqueue", "hooks", "jobs", "results", "settings", "steps", "workflows"}
+    assert set(answer.stdout.split()) == {
+        "args",
+        "enqueue",
+        "hooks",
+        "joblogs",
+        "jobs",
+        "results",
+        "settings",
+        "steps",
+        "workflows",
+    }

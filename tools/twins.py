@@ -79,6 +79,17 @@ TWINS = (
         },
     ),
     Twin(
+        "fastq/joblogs/reading/job_logs_async.py",
+        "fastq/joblogs/reading/job_logs.py",
+        {
+            "while the jobs run: methods of a client in an event loop.": "while the jobs run: methods of a client.",
+            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "`JobLogs` (job_logs.py) is the same part of `Client`,\nand is made from this file.": (
+                "`AsyncJobLogs` (job_logs_async.py) is the same part of\n`AsyncClient`, and the source of this one."
+            ),
+        },
+    ),
+    Twin(
         "fastq/enqueue/sessions_async.py",
         "fastq/enqueue/sessions.py",
         {
@@ -205,8 +216,8 @@ IN_NAMES = r"(?<=\w)_async\b|Async(?=[A-Z])"
 UNWRAPPED = ("Awaitable",)
 """Types that stand for their parameter where nobody awaits: `Awaitable[Rows]` is `Rows`."""
 
-FIXES = "I001,F401,SIM117"
-"""Rules of ruff that a module breaks by having lost its waiting: order of imports, unused imports, `with` in `with`."""
+FIXES = "I001,F401,SIM117,UP028"
+"""Rules of ruff that a module breaks by having lost its waiting: order of imports, unused ones, nested `with`, `yield from`."""
 
 
 def without_waiting(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `fastq COMMAND ...`. A command is a module of this room, or of `waits/`; only the named one is imported.
+"""The command line: `fastq COMMAND ...`. A command is a module of this room, or of a room in it; only the named one is imported.
 
 Runs in the main thread of the command, and keeps nothing; dev.py alone owns a child process while it runs, and a thread in that
 child. A command module has `EPILOG` (examples, for its help), `add_arguments(parser)` and `main(options) -> exit code`. Errors
@@ -39,6 +39,7 @@ COMMANDS = {
     "enqueue": "enqueue a job by hand",
     "check": "list jobs that wait and that your code could not run",
     "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
+    "logs": "show the records and the prints of a job, follow them live",
     "dead": "list discarded jobs in groups, replay and delete them",
     "queues": "list, pause and resume queues",
     "gates": "list the gates that jobs go through, set and remove their numbers",
@@ -52,8 +53,8 @@ COMMANDS = {
     "help": "show the help of one; `fastq help settings` lists every setting",
 }
 
-WAITS = ("gates", "unique", "workflows")
-"""Commands about the things for which one job waits for others: modules of the room of that name."""
+ROOMS = {**dict.fromkeys(("gates", "unique", "workflows"), "waits"), "logs": "history"}
+"""Rooms of commands: about the things for which one job waits for others, and about the traces that jobs leave."""
 
 ALSO_CALLED = {"limits": "gates", "rates": "gates", "orders": "gates", "keys": "gates", "batches": "workflows"}
 """Words for the things that a command is about, where they are not near its name: the error names the command."""
@@ -154,7 +155,7 @@ def _run(name: str, rest: list[str]) -> int:
 
 def module_of(name: str) -> ModuleType:
     """Import the module of a command."""
-    return importlib.import_module(f"fastq.cli.waits.{name}" if name in WAITS else f"fastq.cli.{name}")
+    return importlib.import_module(f"fastq.cli.{ROOMS[name]}.{name}" if name in ROOMS else f"fastq.cli.{name}")
 
 
 def _parser(name: str, command: ModuleType) -> argparse.ArgumentParser:

@@ -187,12 +187,12 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
     if options.json:
         row = asdict(detail)  # the JSON goes out as it is stored, with each digit of a number
         row |= {name: msgspec.Raw((row.pop(f"{name}_json") or "null").encode()) for name in ("args", "output")}
-        output.json(row | {"steps": signals.as_json(steps)})
+        output.json(row | {"steps": signals.as_json(steps), "log_lines": int(connection.run_one("log_count", detail.id)[0])})
         return 0
     waits = _waits(detail, _why_waiting(connection, [detail]))
     if detail.gates:
         waits = (admin.why_job(connection, detail.id) or "").partition(" waits ")[2] or waits
-    output.fields([*_facts(detail, waits), *_key(connection, detail)])
+    output.fields([*_facts(detail, waits), *_key(connection, detail), ("log", _log(connection, detail.id))])
     if steps:
         output.block("steps", signals.lines(steps))
     for error in detail.errors:
@@ -280,6 +280,13 @@ def _progress(detail: admin.JobDetail) -> str | None:
         return None
     what = f", {escaped(told.text)}" if told.text else ""
     return f"{told.fraction:.0%}{what} ({output.moment(told.noted_at)}, attempt {told.attempt})"
+
+
+def _log(connection: Connection, job_id: int) -> str | None:
+    """Say how many lines of a job's log are kept, and how to read them."""
+    lines, attempts = connection.run_one("log_count", job_id)
+    of = f" of {attempts} attempts" if attempts > 1 else ""
+    return f"{output.plural(lines, 'line')}{of}: fastq logs {job_id}" if lines else None
 
 
 def _key(connection: Connection, detail: admin.JobDetail) -> list[tuple[str, object]]:

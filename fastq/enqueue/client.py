@@ -43,6 +43,7 @@ from fastq.enqueue.settings import Settings
 from fastq.enqueue.uniques import Uniques
 from fastq.enqueue.workflows import Workflows
 from fastq.errors import DuplicateJob
+from fastq.joblogs.reading.job_logs import JobLogs
 from fastq.jobs.spec import Options
 from fastq.postgres.pool import in_threads
 from fastq.postgres.pool.pool import Failed, copy_limits
@@ -56,7 +57,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class Client(Workflows, Operators, Signalling, Results, DeadLetters):
+class Client(Workflows, Operators, Signalling, Results, JobLogs, DeadLetters):
     """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(

@@ -43,6 +43,7 @@ from fastq.enqueue.settings import Settings
 from fastq.enqueue.uniques import Uniques
 from fastq.enqueue.workflows_async import AsyncWorkflows
 from fastq.errors import DuplicateJob
+from fastq.joblogs.reading.job_logs_async import AsyncJobLogs
 from fastq.jobs.spec import Options
 from fastq.postgres.pool import in_loop
 from fastq.postgres.pool.pool_async import Failed, copy_limits
@@ -56,7 +57,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncSignalling, AsyncResults, AsyncDeadLetters):
+class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncSignalling, AsyncResults, AsyncJobLogs, AsyncDeadLetters):
     """Enqueue jobs: `await AsyncClient().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(

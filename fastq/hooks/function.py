@@ -47,6 +47,7 @@ class WorkerOptions(TypedDict, total=False):
     keep_trying_for: Span
     hooks: Sequence[Hook]
     archive: bool
+    logs: bool
     isolate: bool | Isolate
     retry_delay: Callable[[int, BaseException], float]
 

@@ -22,6 +22,7 @@ from fastq.errors import FastqError, OptionError, RegistryError
 from fastq.hooks.around import composed
 from fastq.hooks.function import WorkerOptions, worker_of
 from fastq.hooks.handlers import CrashHandler, ErrorHandler
+from fastq.joblogs import keeping
 from fastq.jobs.declaration import Declaration, SingletonDeclaration, singleton_name
 from fastq.jobs.periodic import PeriodicJob, PeriodicOptions
 from fastq.jobs.worker import Worker, WorkerDeclaration
@@ -52,14 +53,18 @@ class Registry:
 
     `register(worker)` takes a worker, `worker` a function as one, `periodic(name, schedule, args)` a job for each tick of a
     schedule, `singleton(name)` a function that runs on one process at a time. `on_error` and `on_crash` take functions that are
-    asked when jobs fail and when processes die. `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
+    asked when jobs fail and when processes die. With `Registry(logs=True)` what jobs log and print is kept, but for workers that
+    say otherwise. `workers` (by kind), `periodics` and `singletons` (by name) are for reading.
     """
 
-    def __init__(self, *, hooks: Sequence[Hook] = ()) -> None:
+    def __init__(self, *, hooks: Sequence[Hook] = (), logs: bool = False) -> None:
         try:
             self._hooks = check_hooks(hooks, called=WORKING)
         except OptionError as error:
             raise RegistryError(f"Registry: {error}") from error
+        if not isinstance(logs, bool):
+            raise RegistryError(f"Registry: logs: expected True or False, got {logs!r}")
+        self._logs = logs
         self._errors, self._crashes = ErrorHandler(), CrashHandler()
         self._declared: dict[type[Declaration], dict[str, Declaration]] = {}
         self._things: dict[type[Declaration], dict[str, Any]] = {}
@@ -160,7 +165,7 @@ class Registry:
         return [sort for sort, declared in self._declared.items() if declared]
 
     def _composed(self, worker: Worker[Any]) -> Callable[[Any], Any]:
-        """Return a worker's `work` with all that stands around it: the handlers, our hooks, its kind's, its own."""
+        """Return a worker's `work` with all that stands around it: its log, the handlers, our hooks, its kind's, its own."""
         try:
             own = check_hooks(worker.hooks, called=WORKING)
         except FastqError as error:
@@ -168,7 +173,9 @@ class Registry:
         handlers = [handler for handler in (self._errors, self._crashes) if handler]
         for handler in handlers:
             handler.check(worker)
-        return composed(worker, [*handlers, *self._hooks, *worker.kind.hooks, *own])
+        work = composed(worker, [*handlers, *self._hooks, *worker.kind.hooks, *own])
+        keeps = self._logs if worker.logs is None else worker.logs
+        return keeping.within(work, is_async=worker.is_async) if keeps else work
 
     def _compose_anew(self) -> None:
         for worker in self.workers.values():

@@ -45,8 +45,8 @@ class Worker(Generic[A, R]):
     `Worker[SortArgs, list[str]]` declares the type of the value that `work` returns, which a program that waits gets again.
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
-    `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `isolate`. May be written: `retry_delay`. Once it
-    is registered, `kind`, `is_async` and `mode` tell which jobs it works, and how; `called` is `work` with the hooks around it.
+    `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `logs`, `isolate`. May be written: `retry_delay`. Once
+    it is registered, `kind`, `is_async` and `mode` tell which jobs it works, and how; `called` is `work` with the hooks around it.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"
@@ -59,6 +59,7 @@ class Worker(Generic[A, R]):
     expires: Span | None = None  # s from when a job is due, after which it does not start; None: the kind's
     deadline: Span | None = None  # s from when a job is due, by which it is to have ended; None: the kind's
     keep_trying_for: Span | None = None  # s from when a job is due, for which it is tried again, in place of max_attempts
+    logs: bool | None = None  # True: what its jobs log and print is kept; None: as the registry says
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
     isolate: bool | Isolate = False  # True, or Isolate(memory=...): each job runs in a process of its own
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fastq.args.kinds import Kind
     from fastq.jobs.worker import Worker
 
-ATTRIBUTES = ("queue", "priority", "max_attempts", "gates", "unique", *TIMES, "timeout", "hooks", "archive", "isolate")
+ATTRIBUTES = ("queue", "priority", "max_attempts", "gates", "unique", *TIMES, "timeout", "hooks", "archive", "logs", "isolate")
 METHODS = ("retry_delay",)
 """Attributes and methods that a worker may have besides `work`: a similar name is probably one of them, misspelt."""
 
@@ -129,6 +129,8 @@ def settle_options(worker: Worker[Any], kind: Kind[Any], result: Any = None) -> 
         raise RegistryError(f"{place(cls)}.timeout: expected seconds above 0, or None for no limit; got {timeout!r}")
     if not isinstance(worker.archive, bool):
         raise RegistryError(f"{place(cls)}.archive: expected True or False, got {worker.archive!r}")
+    if worker.logs is not None and not isinstance(worker.logs, bool):
+        raise RegistryError(f"{place(cls)}.logs: expected True, False, or None for what the registry says; got {worker.logs!r}")
     try:
         isolation_of(worker.isolate)
     except FastqError as error:

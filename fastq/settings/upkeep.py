@@ -23,6 +23,9 @@ class UpkeepSettings:
     once_days: float = setting(
         30.0, number(0.01, 3_650), "days to remember what Singleton.once was asked", "longer than anything is tried again"
     )
+    job_log_days: float = setting(
+        3.0, number(0.01, 3_650), "days to keep what jobs have logged and printed", "it is large, and read while it is fresh"
+    )
     reindex_interval: float = setting(
         86_400.0, seconds(0, 31_536_000), "seconds between looks whether an index is worth building anew; 0: never", "daily"
     )

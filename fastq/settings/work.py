@@ -5,7 +5,7 @@ Declarations, made at import and never changed; the values of a program are in i
 
 from dataclasses import dataclass
 
-from fastq.settings.declaring import MAX_CONCURRENCY, queue_list, seconds, setting, whole
+from fastq.settings.declaring import MAX_CONCURRENCY, queue_list, seconds, setting, whole, word
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -36,4 +36,10 @@ class WorkSettings:
         whole(65_536, 1_073_741_824),
         "the most bytes of args, as JSON, that a process holds, from their claim until their outcome is written",
         "small beside what a process takes anyway; 128 jobs of the largest args that enqueue accepts",
+    )
+    job_log_level: str = setting(
+        "info",
+        word("debug", "info", "warning", "error", "off"),
+        "the least level of records that are kept of jobs whose logs are kept; off: keeps no logs, nor what jobs print",
+        "what a person wants to read of a job; debug means each library's",
     )

@@ -50,6 +50,7 @@ from fastq.work.inboxes import Inboxes
 from fastq.work.modes import MODES, modes_for
 from fastq.work.notes import Notes
 from fastq.work.reach import give_jobs_the_database
+from fastq.work.scribe import Scribe
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down
 from fastq.work.shared import forks
 from fastq.work.shared.away import Away
@@ -119,6 +120,7 @@ class Process:
         self.feeds = [self._feed(number, queue) for number, queue in enumerate(config.concurrency)]
         self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
         self.notes = Notes(lambda: db.session(config, seat.url, "progress"))
+        self.scribe = Scribe(config.job_log_level, lambda: db.session(config, seat.url, "logs"))
         self.held = Held(self)
         self.away = Away(config, self.held)
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
@@ -148,7 +150,8 @@ class Process:
         app of singletons alone has no producer.
         """
         producer = [self.producer] if works else []
-        return [self.away, self.completer, self.notes, *self.modes, self._inboxes, *producer, self.watchdog, self.singletons]
+        writers = [self.completer, self.notes, self.scribe]
+        return [self.away, *writers, *self.modes, self._inboxes, *producer, self.watchdog, self.singletons]
 
     def _sit_down(self, *, stands: bool) -> None:
         """Write our number to our desk on the board, and whether we stand for singletons."""

@@ -18,6 +18,8 @@ SQL = CHORES.parent / "sql"
 SETUP = """
 insert into fastq.job_progress (job, noted_at, fraction, attempt, text) values (1000000, '2000-01-01', 0.5, 1, '');
 insert into fastq.job_step (job, sort, name, at) values (1000000, 'step', 'charge', '2000-01-01');
+insert into fastq.job_log (job, claim, start_at, at, attempt, size, lines, ended, kind, text)
+    values (66, 1, 0, '2000-01-01', 1, 9, 1, true, 'nap', '');
 insert into fastq.process (id, host, pid, supervisor, queues, expires_at)
     values (3, 'h', 1, 'h:1:x', 'default', clock_timestamp() - interval '1 hour');
 insert into fastq.pause (sort, name, key, paused_until) values ('kind', 'mail', '', '2000-01-01');
@@ -62,6 +64,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "job_rescue": (None, "default", [2, 3], [claim_number(3, 1)] * 2, [1, 1], CHANNEL, ERROR),
     "lease_forget": ("", 10, 60.0),
     "lease_hold": (),
+    "log_prune": ("2000-01-01", 10, 3.0),
     "once_forget": ("", "", 10, 30.0),
     "pause_over": (CHANNEL,),
     "periodic_enqueue": (["report"], ["0f"], ["2000-01-03"], ["report"], ["2000-01-02"], CHANNEL),
@@ -82,6 +85,7 @@ HARMLESS = {"lease_hold", "workflow_hold"}  # they only look
 TABLES = (
     "job",
     "job_archive",
+    "job_log",
     "job_progress",
     "job_step",
     "dead",

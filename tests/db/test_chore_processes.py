@@ -132,6 +132,20 @@ def test_notes_of_progress_are_deleted_by_windows_an_hour_after_the_end_of_their
     assert chore.run(site) <= INTERVAL
 
 
+def test_job_logs_are_kept_for_their_days_and_deleted_by_the_batch(site, connection, monkeypatch):
+    monkeypatch.setattr("fastq.lead.chores.forget.SHEETS", 7)
+    connection.execute(
+        "insert into fastq.job_log (job, claim, start_at, at, attempt, size, lines, ended, kind, text) "
+        "select n, 1, 0, now() - make_interval(days => case when n <= 20 then 4 else 2 end), 1, 9, 1, true, 'nap', '' "
+        "from generate_series(1, 30) as n"
+    )
+    chore = Forget()
+
+    assert run_out(chore, site) == 20
+    assert connection.execute("select min(job), count(*) from fastq.job_log") == [(21, 10)]
+    assert chore.run(site) <= INTERVAL
+
+
 # Leases
 
 DAY = 86_400.0

@@ -85,6 +85,12 @@ PARAMETERS = {
     "gate_release": (IDS, CHANNEL),
     "gate_waiting": (["default"], [GATES.replace('"', r"\"")], 100),
     "lease_forget": (*FENCE, "", 100, 3600.0),
+    "job_lives": (1,),
+    "log_count": (1,),
+    "log_prune": (*FENCE, "2000-01-01", 100, 3.0),
+    "log_read": (1, IDS, IDS, None, 100),
+    "log_sizes": (100,),
+    "log_write": (IDS, IDS, IDS, [1] * 3, ["nap"] * 3, [9] * 3, [1] * 3, [False] * 3, [""] * 3, IDS, IDS),
     "once": (*FENCE, "item"),
     "once_forget": (*FENCE, "", "", 100, 30.0),
     "pause_begin": ("kind", "nap", '""', '"why"', None, 60.0, CHANNEL),
@@ -143,7 +149,7 @@ PARAMETERS = {
 }
 INDEX = re.compile(
     r"\b(?:job|job_step|once|periodic|periodic_tick|process|gate_event|gate_permit)_(?:ready|pkey|due|waiting|cancel_requested|id)\b"
-    r"|\b(?:job_archive_id|dead_ended|dead_pkey|dead_count_pkey|unique_key_pkey|unique_key_success)\b"
+    r"|\b(?:job_archive_id|job_log_pkey|job_log_at|dead_ended|dead_pkey|dead_count_pkey|unique_key_pkey|unique_key_success)\b"
     r"|\bworkflow(?:_(?:step|edge|event))?_(?:pkey|open|ended|name|fate|child|of)\b"
 )
 WALKS = {
@@ -157,10 +163,11 @@ WALKS = {
 }
 """Tables that a statement is to read from end to end."""
 
-GROWS = {"dead", "job", "job_step", "gate_permit", "gate_event", "unique_key"}
+GROWS = {"dead", "job", "job_log", "job_step", "gate_permit", "gate_event", "unique_key"}
 GROWS |= {"workflow", "workflow_step", "workflow_edge", "workflow_event"}
 FIRST = {
     "job_due": {"job_due"},
+    "log_sizes": {"job_log_at"},
     "job_to_cancel": {"job_cancel_requested"},
     "kind_waiting": {"job_waiting"},
     "queue_unworked": {"job_ready", "job_waiting"},
@@ -222,6 +229,10 @@ def crowded(server, request):
         "insert into fastq.job_progress (job, fraction, attempt, text) select n, 0, 1, '' from generate_series(1, 10000) n"
     )
     opened.execute("insert into fastq.job_step (job, sort, name) select n, 'step', 'charge' from generate_series(1, 10000) n")
+    opened.execute(
+        "insert into fastq.job_log (job, claim, start_at, attempt, size, lines, ended, kind, text)"
+        " select n, 1, 0, 1, 9, 1, true, 'nap', 'a line' from generate_series(1, 10000) n"
+    )
     opened.execute(
         "insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, error)"
         " select n, now() + n * interval '1 us', 1, 25, 'default', 'nap', 'failed', '{}', ''"

@@ -119,6 +119,18 @@ def read(session):
     session.execute("select output from fastq.job_archive")
 
 
+def read_logs(session):
+    assert session.run("log_read", 1, [], [], None, 10) == []
+    assert session.run("log_count", 1) == [(0, 0)]
+    assert session.run("log_sizes", 10) == []
+
+
+def write_logs(session):
+    columns = [[1], [7], [0], [1], ["sort"], [9], [1], [False], ["text"], [0], [9]]
+    session.run("log_write", *columns)
+    session.run("log_write", *columns)
+
+
 def change_jobs(session):
     assert [change.outcome for change in admin.cancel_jobs(session, [1])] == ["cancelled"]
     assert [change.outcome for change in admin.retry_jobs(session, [1, 3])] == ["available", "available"]
@@ -231,6 +243,7 @@ ACTIONS = {
     "enqueue unique jobs": enqueue_unique,
     "list the keys of unique jobs": admin.list_keys,
     "give up the key of a unique job": lambda session: session.run("unique_release", "00", 1),
+    "read [what jobs have logged](job-logs.md)": read_logs,
     "list queues": admin.list_queues,
     "say why a job waits": lambda session: admin.why_job(session, 1),
     "list gates": list_gates,
@@ -250,6 +263,7 @@ ACTIONS = {
     "ask a leader to resign": lambda session: leaders.resign(session, "leader:default"),
     "hold leases: singletons and your own": hold_leases,
     "work jobs": work,
+    "write what jobs log": write_logs,
     "lead: make and drop partitions of the archive": partitions.ensure_partitions,
     "migrate": lambda session: session.execute("alter table fastq.job add column more text"),
 }
@@ -315,6 +329,23 @@ def test_an_enqueuer_with_the_grants_for_signals_sends_them_and_reads_none(grant
 
         with pytest.raises(NO_RIGHT):
             conn.execute("select output from fastq.job_step")
+        conn.rollback()
+
+
+def test_an_enqueuer_with_the_grants_for_job_logs_reads_and_follows_them(granted):
+    page = (DOCS / "postgres.md").read_text()
+    texts = re.findall(
+        r"^```sql\n(grant select (?:\(id\) on fastq\.job|on fastq\.job_log) to .*?)^```", page, re.MULTILINE | re.DOTALL
+    )
+    assert len(texts) == 2
+    with psycopg.connect(granted, cursor_factory=psycopg.RawCursor) as conn:
+        conn.execute("".join(texts).replace("shop_", PREFIX).encode())
+        conn.execute(f"set local role {PREFIX}web")
+        session = db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False)
+
+        read_logs(session)
+        assert session.run("job_lives", 1) == [(True,)]
+        assert session.run("job_ended", [4711]) == []
         conn.rollback()
 
 

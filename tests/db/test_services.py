@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from fastq import Config
+from fastq import Args, Config, Job
 from fastq.board.board import Board
 from fastq.host.listener import Listener
 from fastq.host.recovery import Recovery
 from fastq.host.registrar import Registrar
+from fastq.joblogs import keeping
+from fastq.joblogs.transcript import Transcript
 from fastq.lead.maintainer import Maintainer
 from fastq.leases.elector import Candidacy, Elector
 from fastq.postgres import db
@@ -34,6 +36,7 @@ from fastq.work.inboxes import Inboxes
 from fastq.work.isolated.apart import Apart
 from fastq.work.notes import Notes
 from fastq.work.process import ring_size
+from fastq.work.scribe import Scribe
 from fastq.work.shared.away import Away
 from fastq.work.shared.feed import Feed
 from fastq.work.shared.lane import Outbox
@@ -44,6 +47,10 @@ from tests.process.threads import Seat, Surroundings
 
 THREADS, CYCLES, CALLS = 10, 50, 8
 FASTQ = Path(__file__).parent.parent.parent / "fastq"
+
+
+class MailArgs(Args, kind="mail"):
+    """The args of a job that tells something."""
 
 
 def listener(config: Config, url: str) -> Service:
@@ -102,6 +109,14 @@ def notes(config: Config, url: str) -> Service:
     return made
 
 
+def scribe(config: Config, url: str) -> Service:
+    keeping.within(print, is_async=False)  # the application has such a kind
+    made = Scribe("info", lambda: db.session(config, url, "logs"))
+    told = Transcript(Job.of(MailArgs()), made.take)
+    told.log(0.0, "info", "shop", "so that there is something to do")
+    return made
+
+
 def producer(config: Config, url: str) -> Service:
     around = process_of(config, url)
     return Producer(around, {}, lambda: db.session(config, url, "producer"))
@@ -142,6 +157,7 @@ MAKERS: dict[type[Service], Callable[[Config, str], Service]] = {
     Producer: producer,
     Recovery: recovery,
     Registrar: registrar,
+    Scribe: scribe,
     Singletons: singletons,
     Threads: threads,
     Watchdog: watchdog,

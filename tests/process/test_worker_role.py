@@ -49,6 +49,15 @@ def test_it_works_and_recovers_jobs_with_these_grants_alone(supervise, jobs, as_
     assert "permission denied" not in supervisor.said
 
 
+def test_it_writes_the_logs_of_jobs_with_these_grants_alone(supervise, jobs, as_worker):
+    supervisor = supervise("tests.process.told:registry", database_url=as_worker, lead="off", procs=1)
+    jobs.add("retried")
+
+    wait_for(lambda: jobs.execute("select sum(lines) from fastq.job_log where ended") == [(1,)], 20.0, "the log")
+    supervisor.stop()
+    assert "permission denied" not in supervisor.said
+
+
 @pytest.mark.parametrize("app", ["tests.process.singletons:registry", "tests.process.test_periodic:registry"])
 def test_it_runs_singletons_and_declares_periodic_jobs_with_these_grants_alone(app, supervise, jobs, as_worker):
     supervisor = supervise(app, ready=False, database_url=as_worker, lead="off", procs=1, shutdown_timeout=1)

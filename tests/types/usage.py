@@ -18,7 +18,7 @@ import pydantic
 import sqlalchemy.ext.asyncio
 import sqlalchemy.orm
 
-from fastq import Crash, Enqueuing, Finished, Hook, JobDetail, JobProgress, State, current_job
+from fastq import Crash, Enqueuing, Finished, Hook, JobDetail, JobProgress, LogLine, State, current_job
 from fastq.admin import GateRow, HeldRow, KeyRow, PauseRow
 from fastq.args.kinds import Args, Kind, kind
 from fastq.args.unique import Unique
@@ -144,6 +144,10 @@ assert_type(client.wait(client.enqueue(SortArgs(["whale"])), result=list[str]).o
 assert_type(client.wait_many([1, 2], result=Receipt), list[Finished[Receipt]])
 assert_type(client.wait(1).ok, bool)
 assert_type(client.progress(1), JobProgress | None)
+assert_type(client.logs(1, attempt=2), list[LogLine])
+assert_type(next(client.follow_logs(1)).left_out, int)
+client.logs("1")  # wrong
+Registry(logs="info")  # wrong
 client.wait("1")  # wrong
 client.wait(1, 3)  # wrong
 client.wait(1, timeout="3")  # wrong

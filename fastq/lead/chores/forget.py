@@ -1,4 +1,4 @@
-"""Forget: delete rows that say nothing any more, of queues, leases, the guard `once` and the progress of jobs.
+"""Forget: delete rows that say nothing any more, of queues, leases, the guard `once`, and the progress and the logs of jobs.
 
 A chore of the schema's leader, run in its track's thread of the supervisor that leads. A queue's row says whether it is paused;
 a row that says nothing goes after a day, if there is no job in the queue and no living process works it. A paused queue stays
@@ -11,12 +11,15 @@ Items that singletons and others noted as done (fastq.once) are kept for FASTQ_O
 would cost each note; a walk through the table, a window at a time, finds the old ones. So it is with the notes of how far jobs
 are: those of jobs that live no longer go after an hour. And so with the records of steps: those of jobs that neither live nor
 are dead letters go after a day, for up to then somebody may retry the job and have it go on.
+
+Job logs are kept for FASTQ_JOB_LOG_DAYS. An index has them by their age, and each walk goes on where the last one has ended, so
+that none of them steps over the entries of rows that are gone.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fastq.lead.term.chore import Site
@@ -40,6 +43,9 @@ without a name getting a term that it has had."""
 TOLD = 3_600.0
 """Seconds that the last note of a job that has ended stays: so that a person sees how far it came. A guess."""
 
+SHEETS = 1_000
+"""Rows of job logs that one statement deletes: 8 MB at most, some 20 ms. A guess."""
+
 LEASES = 500
 """Leases that one statement looks at: some milliseconds, for which a candidate finds a lease that is being forgotten locked."""
 
@@ -60,6 +66,8 @@ class Forget:
         self._item: tuple[str, str] | None = None  # the last item looked at; the same
         self._job: int | None = None  # the last job whose note was looked at; the same
         self._step: tuple[int, str, str] | None = None  # the last record of a step looked at; the same
+        self._prunes = False  # whether a walk through the logs is under way
+        self._log_at: Any = "-infinity"  # the time of the last sheet of a log that was deleted; a walk begins there
         self._again = 0.0  # monotonic time of the next look
 
     def start(self, site: Site) -> None:
@@ -75,6 +83,8 @@ class Forget:
             return self._look_at_notes(site, self._job)
         if self._step is not None:
             return self._look_at_steps(site, self._step)
+        if self._prunes:
+            return self._prune_logs(site)
         (gone,) = site.write("queue_forget", UNUSED, BATCH)
         site.changed += gone
         if gone < BATCH:
@@ -104,8 +114,15 @@ class Forget:
         *last, looked, gone = site.write("step_forget", *after, WINDOW, DONE)
         site.changed += gone
         job, sort, name = last
-        self._step = (job, sort, name) if looked == WINDOW else None
-        return max(self._again - time.monotonic(), NAP) if self._step is None else NAP
+        self._step, self._prunes = ((job, sort, name), False) if looked == WINDOW else (None, True)
+        return NAP
+
+    def _prune_logs(self, site: Site) -> float:
+        last, gone = site.write("log_prune", self._log_at, SHEETS, site.config.job_log_days)
+        site.changed += gone
+        self._log_at = last or self._log_at
+        self._prunes = gone == SHEETS
+        return NAP if self._prunes else max(self._again - time.monotonic(), NAP)
 
     def end(self, site: Site, reason: str) -> None:
         """Leave the rest to the next leader."""

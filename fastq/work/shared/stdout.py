@@ -75,7 +75,4 @@ def install() -> None:
 
 def finish() -> None:
     """Give out all lines that were begun, at the end of the process."""
-    if isinstance(sys.stdout, Lines):
-        sys.stdout.finish()
-    else:
-        sys.stdout.flush()
+    getattr(sys.stdout, "finish", sys.stdout.flush)()  # by its name: something of the user's may stand around our `Lines`

@@ -1,0 +1,1 @@
+"""Commands about the traces that jobs leave: their records and prints."""
