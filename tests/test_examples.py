@@ -226,6 +226,17 @@ def check_results(database: str, printed: str) -> None:
     assert execute(database, "select fraction, text from fastq.job_progress") == [(1.0, "row 300")]
 
 
+def check_job_logs(database: str, printed: str) -> None:
+    assert states(database) == [("import", "completed", 1, 2)]
+    assert printed.count("reading file") == 7
+    follow = [sys.executable, "-m", "examples.job_logs", "1"]
+    environment = {**os.environ, "FASTQ_DATABASE_URL": database}
+    followed = subprocess.run(follow, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert [line.partition(": ")[2] for line in followed[2:5]] == ["reading file 3", "file 3 is locked", "reading file 1"]
+    assert followed[-1].endswith("info    shop.imports: all 4 files are read")
+    assert [line[:9] for line in followed] == ["attempt 1"] * 4 + ["attempt 2"] * 5
+
+
 def check_dead_letters(database: str, printed: str) -> None:
     assert [row[:3] for row in states(database)] == [("mend", "completed", 1), ("pay", "completed", 6), ("pay", "discarded", 6)]
     assert "6 jobs of kind pay failed: ConnectionError: <address> did not answer for order <n>" in printed
@@ -279,6 +290,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "pausing": check_pausing,
     "hooks": check_hooks,
     "results": check_results,
+    "job_logs": check_job_logs,
     "dead_letters": check_dead_letters,
     "expiry": check_expiry,
     "steps": check_steps,
