@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Crash", "Cron", "Dep", "Discard",
     "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Finished", "Hook", "Isolate", "Job", "JobCancelled",
-    "JobDetail", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "LogLine", "Ordered", "Queue", "Rate", "RateLimited",
-    "Registry",
+    "JobDetail", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "LogLine", "Ordered", "Queue", "Rate",
+    "RateLimited", "Registry",
     "Retry", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain",
     "current_job", "group", "kind",
 }  # fmt: skip

@@ -45,8 +45,9 @@ class Worker(Generic[A, R]):
     `Worker[SortArgs, list[str]]` declares the type of the value that `work` returns, which a program that waits gets again.
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
-    `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `logs`, `isolate`. May be written: `retry_delay`. Once
-    it is registered, `kind`, `is_async` and `mode` tell which jobs it works, and how; `called` is `work` with the hooks around it.
+    `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `logs`, `isolate`. May be written: `retry_delay`.
+    Once it is registered, `kind`, `is_async` and `mode` tell which jobs it works, and how; `called` is `work` with the hooks
+    around it.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"

@@ -123,18 +123,7 @@ def unknown_argument(name: str) -> str:
 def settle_options(worker: Worker[Any], kind: Kind[Any], result: Any = None) -> None:
     """Check the worker's options, and the type of its results, and give the kind those that it leaves open."""
     cls = type(worker)
-    timeout: Any = worker.timeout
-    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if timeout is not None and not (number and 0 < timeout < float("inf")):
-        raise RegistryError(f"{place(cls)}.timeout: expected seconds above 0, or None for no limit; got {timeout!r}")
-    if not isinstance(worker.archive, bool):
-        raise RegistryError(f"{place(cls)}.archive: expected True or False, got {worker.archive!r}")
-    if worker.logs is not None and not isinstance(worker.logs, bool):
-        raise RegistryError(f"{place(cls)}.logs: expected True, False, or None for what the registry says; got {worker.logs!r}")
-    try:
-        isolation_of(worker.isolate)
-    except FastqError as error:
-        raise RegistryError(f"{place(cls)}.{error}") from error
+    _check_own(worker, place(cls))
     checks: dict[str, Callable[[Any], Any]] = {
         "queue": check_queue,
         "priority": check_priority,
@@ -163,6 +152,22 @@ def settle_options(worker: Worker[Any], kind: Kind[Any], result: Any = None) -> 
         kind.check_fields()
     except FastqError as error:
         raise RegistryError(str(error)) from error
+
+
+def _check_own(worker: Worker[Any], where: str) -> None:
+    """Check the options that the kind does not share."""
+    timeout: Any = worker.timeout
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (number and 0 < timeout < float("inf")):
+        raise RegistryError(f"{where}.timeout: expected seconds above 0, or None for no limit; got {timeout!r}")
+    if not isinstance(worker.archive, bool):
+        raise RegistryError(f"{where}.archive: expected True or False, got {worker.archive!r}")
+    if worker.logs is not None and not isinstance(worker.logs, bool):
+        raise RegistryError(f"{where}.logs: expected True, False, or None for what the registry says; got {worker.logs!r}")
+    try:
+        isolation_of(worker.isolate)
+    except FastqError as error:
+        raise RegistryError(f"{where}.{error}") from error
 
 
 def _as_it_is(value: Any) -> Any:
