@@ -15,6 +15,7 @@ import pytest
 from bench.pieces import claimed
 from fastq import Args, Registry, Worker
 from fastq.joblogs import keeping, streams
+from fastq.joblogs.transcript import Transcript
 from fastq.work.codec.codec import decode
 
 JOBS = 5_000
@@ -71,7 +72,7 @@ def hearing(monkeypatch):
         patch.setattr(sys, "stdout", Nowhere())
         patch.setattr(logging.getLogger(), "handlers", [])
         patch.setattr(logging.getLogger("bench"), "level", logging.INFO)
-        keeping.use(taken.setdefault)
+        keeping.use(lambda job: Transcript(job, taken.setdefault))
         streams.listen("info")
         yield taken
         streams.leave()

@@ -86,6 +86,11 @@ def listen(level: str) -> None:
             setattr(sys, name, _tees[name])
 
 
+def level() -> str | None:
+    """Return the level of the records that are heard, None if nothing is."""
+    return None if _handler is None else logging.getLevelName(_handler.level).lower()
+
+
 def leave() -> None:
     """Hear nothing any longer; a stream that somebody else has replaced since stays as it is."""
     global _handler  # noqa: PLW0603 - the same

@@ -165,7 +165,7 @@ class Transcript:
 
     def _add(self, at: float, level: str, source: str, text: str) -> None:
         if len(text) > FEW:
-            text = _cut(text)
+            text = shortened(text)
         source = source[:LONGEST_NAME]
         size = FRAME + len(level) + len(source) + text.count("\n")
         size += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
@@ -222,7 +222,7 @@ def _masked(line: str) -> str:
     return masked(line) if "@" in line or "assword" in line.lower() else line
 
 
-def _cut(text: str) -> str:
+def shortened(text: str) -> str:
     """Return as much of a text as is kept of one log line."""
     given = text.encode("utf-8", "replace")
     if len(given) <= LONGEST:

@@ -25,6 +25,7 @@ from fastq.backoff import Backoff
 from fastq.errors import FastqError
 from fastq.events import SAID_AGAIN, emit
 from fastq.joblogs import keeping, streams
+from fastq.joblogs.transcript import Transcript
 from fastq.postgres import db, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Rebuilt
 from fastq.service import Service
@@ -32,7 +33,7 @@ from fastq.service import Service
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from fastq.joblogs.transcript import Sheet, Transcript
+    from fastq.joblogs.transcript import Sheet
     from fastq.postgres.db import Connection
 
 INTERVAL = 2.0
@@ -72,7 +73,7 @@ class Scribe(Service):
         """Hear the jobs, if the application has a kind with logs; the thread starts with the first log line."""
         if self._level == OFF or not keeping.is_wanted() or self._ending.is_set():
             return
-        keeping.use(self.take)
+        keeping.use(lambda job: Transcript(job, self.take))
         streams.listen(self._level)
         with self._lock:
             self._started = True

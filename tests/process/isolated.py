@@ -242,7 +242,47 @@ class GatherWorker(Worker[Gather]):
     def work(self, job: Job[Gather]) -> object:
         with multiprocessing.get_context("fork").Pool(1) as pool:
             squares = pool.map(abs, [-1, -2])
-        return {name: dep.output for name, dep in job.deps.items()} if job.step else squares
+        return {name: dep.output for name, dep in job.deps.items()} if job.workflow_step else squares
+
+
+@dataclass
+class Wordy(Args, kind="wordy"):
+    """Whether the process dies after the words."""
+
+    dies: bool
+
+
+@registry.register
+class WordyWorker(Worker[Wordy]):
+    """Logs and prints, and has steps."""
+
+    isolate = True
+    logs = True
+
+    def work(self, job: Job[Wordy]) -> int:
+        logging.getLogger("app").warning("a record of job %d", job.id)
+        print("a print")
+        print("no end", end="", flush=True)
+        if job.args.dies:
+            os.abort()
+        return job.step("count", lambda: 1) + job.step("count on", lambda: 2)
+
+
+@dataclass
+class Sleepy(Args, kind="sleepy"):
+    """Nothing to say."""
+
+
+@registry.register
+class SleepyWorker(Worker[Sleepy]):
+    """Sleeps without a process, and goes on behind what it has done."""
+
+    isolate = True
+
+    async def work(self, job: Job[Sleepy]) -> list[int]:
+        before = await job.step("before", os.getpid)
+        await job.sleep(0.05)
+        return [before, os.getpid()]
 
 
 @dataclass

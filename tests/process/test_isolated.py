@@ -314,6 +314,28 @@ def test_an_isolated_job_reads_the_jobs_before_it_and_forks_processes_of_its_own
     assert jobs.fate(started.ids[0]).output == [1, 2]
 
 
+def test_what_an_isolated_job_logs_and_prints_is_kept_with_it_whatever_becomes_of_its_process(supervise, jobs):
+    supervise(APP)
+    ended, died = jobs.add("wordy", dies=False), jobs.add("wordy", dies=True, max_attempts=1)
+
+    assert jobs.wait_for(ended, "completed").output == 3
+    jobs.wait_for(died, "discarded")
+    with Client(jobs.url) as client:
+        for job, words in ((ended, ["a print", "no end"]), (died, ["a print"])):
+            wait_for(lambda job=job, words=words: [line.text for line in client.logs(job)][-1:] == words[-1:])
+            lines = client.logs(job)
+            assert [line.text for line in lines] == [f"a record of job {job}", *words]
+            assert (lines[0].level, lines[0].source, lines[1].source) == ("warning", "app", "stdout")
+
+
+def test_an_isolated_job_sleeps_without_a_process_and_goes_on_behind_its_steps(supervise, jobs):
+    supervise(APP)
+
+    before, behind = jobs.wait_for(jobs.add("sleepy"), "completed").output
+
+    assert before != behind
+
+
 def test_a_deadline_ends_an_isolated_job(supervise, jobs):
     supervise(APP)
     with Client(jobs.url) as client:

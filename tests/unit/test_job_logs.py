@@ -52,7 +52,7 @@ class Shelf:
 @pytest.fixture
 def shelf():
     made = Shelf()
-    keeping.use(made.take)
+    keeping.use(lambda job: Transcript(job, made.take))
     level = logging.getLogger().level
     logging.getLogger().setLevel(logging.INFO)
     yield made

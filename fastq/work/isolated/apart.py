@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from fastq.events import Seldom, emit
+from fastq.joblogs import keeping
 from fastq.jobs import outcome
 from fastq.jobs.job import JobCancelled, JobTimeout
 from fastq.jobs.outcome import COMPLETED, Fate, Verdict
@@ -48,6 +49,7 @@ from fastq.work.isolated.wire import (
     ORDER,
     TELL,
     Death,
+    Logged,
     Noted,
     Order,
     Pieces,
@@ -61,6 +63,7 @@ from fastq.work.isolated.wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fastq.joblogs.keeping import Telling
     from fastq.jobs.job import Job, JobInterrupt
     from fastq.jobs.worker import Worker
     from fastq.work.execute.mode import Phase
@@ -103,6 +106,7 @@ class Warden(Executor):
         self._trace = tempfile.TemporaryFile("ab+", buffering=0)  # noqa: SIM115 - as long as the process lives
         self._fate: Fate | None = None
         self._transacts = False
+        self._transcript: Telling | None = None  # from the first word of the job on
         self._late = False  # why it is to end, by the main thread, like the next three
         self._why = ""
         self._kill_at: float | None = None  # monotonic time
@@ -168,7 +172,7 @@ class Warden(Executor):
         request = packed(asked(job))
         death, sent = None, False
         ours, theirs = socket.socketpair()
-        self._fate, self._transacts = None, False
+        self._fate, self._transacts, self._transcript = None, False, None
         self._trace.truncate(0)
         with self._lock:
             self._number += 1
@@ -185,6 +189,7 @@ class Warden(Executor):
             with self._lock:
                 self._job = self._socket = None
             ours.close()
+            self._end_transcript()
         if death is None:
             self._nursery.lose()
             if not sent or self._nursery.closed:
@@ -236,8 +241,22 @@ class Warden(Executor):
                 progress.note(job.id, job.attempt, fraction, text)
             case Said(name, level, fields):
                 emit(name, level=level, **fields)
+            case Logged():
+                self._keep(job, message)
             case _:
                 self._transacts = True
+
+    def _keep(self, job: Job[Any], logged: Logged) -> None:
+        """Keep a word of the job in its log, as if it had been told here: so it is there though the process dies."""
+        self._transcript = told = self._transcript or keeping.begun(job)
+        if told is not None and logged.level:
+            told.log(logged.at, logged.level, logged.source, logged.text)
+        elif told is not None:
+            told.print(logged.source, logged.text)
+
+    def _end_transcript(self) -> None:
+        if self._transcript is not None:
+            self._transcript.end()
 
     def _decide(self, job: Job[Any], death: Death | None) -> Verdict | None:
         """Return what the process has said, or the failure that its death is; raise JobCancelled if that is why we killed it."""

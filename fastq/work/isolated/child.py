@@ -29,6 +29,7 @@ from setproctitle import setproctitle
 from fastq import events
 from fastq.hooks import leaving
 from fastq.isolate import isolation_of
+from fastq.joblogs import keeping, streams
 from fastq.jobs.job import KEPT, STOPPING, Job, JobCancelled, JobInterrupt, JobTimeout
 from fastq.jobs.outcome import fate_of
 from fastq.leases.lease import boottime
@@ -36,6 +37,7 @@ from fastq.results import progress, transacting
 from fastq.texts import clean
 from fastq.work.execute.settle import settle
 from fastq.work.isolated import bounds
+from fastq.work.isolated.relay import Relay
 from fastq.work.isolated.wire import Noted, Order, Pieces, Request, Said, Settled, Transacts, order_of, packed, request_of
 from fastq.work.shared import forks, stdout
 from fastq.work.shared.called import call_of
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from fastq.events import Event
     from fastq.jobs.worker import Worker
     from fastq.results.progress import Note
+    from fastq.work.isolated.wire import Message
 
 PIECE = 65_536
 """Bytes that are read at once: a guess at the size of most requests."""
@@ -72,6 +75,7 @@ class _Batch:
     """The batch of the one job that there is, as the job sees it (`JobBatch` in jobs/job.py)."""
 
     ends = KEPT
+    steps: dict[int, Any] | None = None
 
     def __init__(self, request: Request, worker: Worker[Any]) -> None:
         self.kind, self.queue, self.claim = request.kind, request.queue, request.claim
@@ -118,7 +122,9 @@ class Attempt:
         self._task: asyncio.Task[Any] | None = None  # of `async def work`
         self._told: JobInterrupt | None = None  # the exception for that task
         self._sending = False  # this thread sends, and is not interrupted there: half a message would spoil the next
-        self._lock = threading.Lock()  # held by a thread of the job's that sends
+        self._lock = threading.RLock()  # held by a thread of the job's that sends
+        self._in_message = False  # that thread is in the middle of one; under the lock, like the next
+        self._unsent: list[bytes] = []  # messages that the same thread came to meanwhile, by a finalizer of the user's
 
     def run(self) -> NoReturn:
         """Execute the job, tell of its end, end."""
@@ -145,6 +151,9 @@ class Attempt:
         events.redirect(self._say)
         progress.use(self._note)
         transacting.announce(lambda: self._send(Transacts()))
+        if self._request.log_level is not None:
+            keeping.use(lambda _: Relay(self._send))
+            streams.listen(self._request.log_level)
         if self._request.stopping:
             STOPPING.set()
         forks.guard(self._hear)
@@ -219,14 +228,19 @@ class Attempt:
                 f"the job went beyond its limit of memory, {limit / MEBIBYTE:g} MiB (isolate = Isolate(memory={limit}))",
             )
 
-    def _send(self, message: Noted | Said | Transacts | Settled) -> None:
+    def _send(self, message: Message) -> None:
         if forks.forked:
             return  # this is a process that the job has forked, for which nobody listens
         ours = threading.current_thread() is threading.main_thread()
         self._sending = self._sending or ours
         try:
             with self._lock:
-                self._line.sendall(packed(message))
+                self._unsent.append(packed(message))
+                if not self._in_message:
+                    self._in_message = True
+                    while self._unsent:
+                        self._line.sendall(self._unsent.pop(0))
+                    self._in_message = False
         finally:
             self._sending = self._sending and not ours
         if ours and self._running:

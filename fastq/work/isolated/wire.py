@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from fastq.joblogs import streams
 from fastq.jobs.job import STOPPING
 from fastq.jobs.outcome import Fate
 
@@ -53,6 +54,7 @@ class Request(msgspec.Struct, frozen=True):
     now: datetime | None  # by the database's clock; None: no rule around the job asks for it
     stopping: bool
     args: msgspec.Raw
+    log_level: str | None  # of the records that are kept with the job; None: neither they nor prints are
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -89,7 +91,16 @@ class Settled(msgspec.Struct, frozen=True, tag="settled"):
     fate: Fate
 
 
-Message = Noted | Said | Transacts | Settled
+class Logged(msgspec.Struct, frozen=True, tag="log"):
+    """A record of the job's; or, without a level, some of what it has printed."""
+
+    source: str
+    text: str
+    level: str = ""
+    at: float = 0.0
+
+
+Message = Noted | Said | Transacts | Settled | Logged
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_request = msgspec.json.Decoder(Request).decode
@@ -116,6 +127,7 @@ def asked(job: Job[Any]) -> Request:
         now=batch.now() if batch.around else None,
         stopping=STOPPING.is_set(),
         args=msgspec.Raw(batch.worker.kind.codec.encode(job.args)),
+        log_level=streams.level(),
     )
 
 
