@@ -5,7 +5,7 @@
 
 Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.logs`,
 `fastq.testing`, `fastq.events.subscribe`, and the hooks `Tracing` and `Sentry` of `fastq.integrations`; all else may change.
-`kind` and `Kind` are the two further ways to declare args.
+`kind` and `Kind` are the two further ways to declare args; `upgrade` is for args that have changed.
 
 The folders beside this file are rooms; each begins with a sentence about itself. The modules beside them serve all rooms, in any
 process: app.py imports the application, config.py has the settings, environment.py hands them on, events.py and log.py report,
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.args.gates import Fair, Limit, Ordered
 from fastq.args.hook import Enqueuing, Hook
-from fastq.args.kinds import Args, Kind, kind
+from fastq.args.kinds import Args, Kind, kind, upgrade
 from fastq.args.queues import Queue
 from fastq.args.rate import Rate
 from fastq.args.unique import Unique
@@ -97,6 +97,7 @@ __all__ = [
     "current_job",
     "group",
     "kind",
+    "upgrade",
 ]
 
 _LATE = {

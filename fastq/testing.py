@@ -1,6 +1,6 @@
 """Help for tests of programs that use fastq, imported by tests alone: leases in memory, and jobs made by hand.
 
-The leases are on a board with a clock to set.
+The leases are on a board with a clock to set. Samples of args that older programs have enqueued are read as a worker does.
 
 Used in the threads of a test, which makes and owns the objects.
 """
@@ -8,9 +8,13 @@ Used in the threads of a test, which makes and owns the objects.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from fastq.args.kinds import Args, Kind, kind_of_type
 from fastq.enqueue.settings import Settings
+from fastq.errors import ArgsError
 from fastq.leases.memory import LeaseBoard, MemoryLease
 from fastq.results import transacting
 from fastq.steps import through
@@ -19,9 +23,35 @@ from fastq.work.effects.transaction import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Any
 
-__all__ = ["LeaseBoard", "MemoryLease", "Remembered", "steps", "transactions"]
+__all__ = ["LeaseBoard", "MemoryLease", "Remembered", "check_versions", "steps", "transactions"]
+
+
+def check_versions(kind: type[Args] | Kind[Any], samples: Mapping[int, Mapping[str, Any]]) -> dict[int, Any]:
+    """Read a sample of each version of a kind's args as a worker would, and return the args that it would see, by version.
+
+    A sample is the JSON of a job as a dict: `{1: {"address": "a@b"}, 2: {"to": ["a@b"]}}`. AssertionError tells of a version
+    that the kind can read and that has no sample, of a sample that does not upgrade or decode, and of args that could not be
+    enqueued again. Keep the sample of a version for as long as its upgrade: then a later change of the class cannot break it.
+    """
+    of = kind if isinstance(kind, Kind) else kind_of_type(kind)
+    if (missing := of.upgrades.missing()) is not None:
+        raise AssertionError(f"kind '{of.name}' has version {of.version}, and no upgrade from version {missing}")
+    readable = range(of.upgrades.oldest, of.version + 1)
+    if unlike := sorted(samples.keys() ^ set(readable)):
+        told = ", ".join(map(str, readable))
+        others = ", ".join(map(str, unlike))
+        raise AssertionError(
+            f"kind '{of.name}' reads args of version {told}: expected a sample of each alone; these differ: {others}"
+        )
+    read = {}
+    for version, sample in samples.items():
+        try:
+            read[version] = of.reading(str(version)).decode(msgspec.json.encode(sample))
+            of.codec.encode(read[version])
+        except ArgsError as error:
+            raise AssertionError(f"the sample of version {version}: {error}") from error
+    return read
 
 
 @contextmanager

@@ -20,6 +20,7 @@ PROGRAMS = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if "Reg
 MORE = {  # what is left to do, where that is not the number of jobs: three pulses and the report; callbacks, which come after all
     "batch": "select 2 - count(*) from fastq.job_archive where kind = 'tell'",
     "workflow": "select 1 - count(*) from fastq.job_archive where kind = 'sweep'",
+    "versions": "select 4 - count(*) from fastq.job_archive",
     "periodic": "select 4 - count(*) from (select kind from fastq.job_archive order by kind = 'pulse', id limit 4) as job",
 }
 
@@ -78,6 +79,12 @@ def check_typed_args(database: str, printed: str) -> None:
     kinds = ["invoice", "label", "order", "parcel", "review"]
     assert states(database) == [(kind, "completed", 1, 1) for kind in kinds]
     assert "refused: args of kind 'order', field 'note': a NUL" in printed
+
+
+def check_versions(database: str, printed: str) -> None:
+    assert states(database) == [("letter", "completed", 1, 1), ("mail", "completed", 3, 1)]
+    assert execute(database, "select state::text, waits_for from fastq.job") == [("waiting", "worker:mail@4")]
+    assert sorted(printed.splitlines()) == ["letter to Ada", "mail to Alan, Kurt", "mail to Edsger, urgent", "mail to Grace"]
 
 
 def check_idempotent(database: str, printed: str) -> None:
@@ -275,6 +282,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "transaction": check_transaction,
     "async_worker": check_async_worker,
     "typed_args": check_typed_args,
+    "versions": check_versions,
     "idempotent": check_idempotent,
     "effects_once": check_effects_once,
     "singleton": check_singleton,

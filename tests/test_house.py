@@ -17,11 +17,13 @@ MODULE_LINES, MODULE_CHARACTERS, FUNCTION_LINES = 400, 16_000, 40  # of a functi
 
 # One row for each level of the house, from the ground up: a room imports rooms of lower rows, never one of its own row. A room is
 # a folder below fastq/, or a module beside the folders; `work` alone is the modules of that folder that are in none of its rooms,
-# and `jobs/registry` a module that collects what rooms above `jobs` declare.
+# `jobs/registry` a module that collects what rooms above `jobs` declare, and `args/kinds` one of which a kind's options are made.
 ROOMS = (
     "errors events masked backoff size texts",
     "isolate",
     "args",
+    "args/versions",
+    "args/kinds",
     "results",
     "steps",
     "jobs",

@@ -19,7 +19,7 @@ PUBLIC = {
     "JobDetail", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "LogLine", "Ordered", "Queue", "Rate",
     "RateLimited", "Registry",
     "Retry", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain",
-    "current_job", "group", "kind",
+    "current_job", "group", "kind", "upgrade",
 }  # fmt: skip
 OURS = {
     node.name

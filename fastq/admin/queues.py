@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fastq.admin import pauses
+from fastq.args.versions.names import told
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -50,7 +51,7 @@ class WaitingRow:
     """A kind of a queue with jobs that wait for a worker; their count stops at COUNT."""
 
     queue: str
-    kind: str
+    kind: str  # with the version of the args, where the jobs have one: mail@3
     jobs: int
     known: bool  # a living process works the queue and has a worker for the kind
     paused_at: datetime | None = None  # the kind is
@@ -63,8 +64,8 @@ class WaitingRow:
         if self.paused_at is not None:
             return str(pauses.PauseRow("kind", self.kind, "", self.paused_at, self.paused_until, self.reason))
         if self.known:
-            return f"a living process has a worker for kind '{self.kind}', and takes it when it has room"
-        return f"no living process of queue '{self.queue}' has a worker for kind '{self.kind}'"
+            return f"a living process has a worker for {told(self.kind)}, and takes it when it has room"
+        return f"no living process of queue '{self.queue}' has a worker for {told(self.kind)}"
 
 
 def list_queues(connection: Connection) -> list[QueueRow]:

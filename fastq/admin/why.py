@@ -140,7 +140,8 @@ def _waiting(facts: Facts) -> str:
         return told + _unless(facts.schema_led)
     if told := _signalled(facts):
         return f"waits {told}"
-    return f"waits for a worker of its kind: {WaitingRow(facts.queue, facts.kind, 1, bool(facts.knows)).why}"
+    name = (facts.waits_for or facts.kind).removeprefix("worker:")
+    return f"waits for a worker of its kind: {WaitingRow(facts.queue, name, 1, bool(facts.knows)).why}"
 
 
 def _signalled(facts: Facts) -> str:

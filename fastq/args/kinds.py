@@ -15,6 +15,9 @@ later, also at import: it fills in options that the args leave open. The `codec`
 again, by the thread that first writes or reads its args: one that enqueues, or the producer's of a worker process. An option that
 a kind leaves open (None) has the default of args/options.py.
 
+A kind that was renamed has its former names as `aliases`, under which its worker finds jobs, too. A kind of which the args have
+changed has a `version`, and an `upgrade` function for each version before it (args/versions/).
+
 An enqueuing service needs the args alone, never the worker. A subclass is no kind until it says so: its jobs would
 come back as its parent. `Args` has no attribute without underscores, because a dataclass takes those for defaults.
 """
@@ -28,11 +31,12 @@ import msgspec
 
 from fastq.args.gates import Gate, check_gates, entries
 from fastq.args.hook import Hook, check_hooks, has
-from fastq.args.meta import TIMES, Kept
+from fastq.args.meta import TIMES, VERSION, Kept
 from fastq.args.options import (
     DEFAULT_QUEUE,
     Span,
     Tags,
+    check_aliases,
     check_either,
     check_kind_name,
     check_max_attempts,
@@ -43,7 +47,8 @@ from fastq.args.options import (
 )
 from fastq.args.queues import gates_at
 from fastq.args.text import ArgsCodec
-from fastq.args.unique import Unique, check_unique
+from fastq.args.unique import Asked, Unique, check_unique
+from fastq.args.versions.upgrades import OlderCodec, Upgrades, check_version
 from fastq.errors import ArgsError, OptionError, UnknownKind
 
 if sys.version_info >= (3, 13):
@@ -56,6 +61,7 @@ R = TypeVarWithDefault("R", default=Any)
 """The type of the value that `work` returns, where it is declared."""
 
 C = TypeVar("C", bound="Args")
+U = TypeVar("U", bound=Callable[[dict[str, Any]], dict[str, Any]])
 
 
 class UntypedOptions(TypedDict, total=False):
@@ -72,6 +78,8 @@ class UntypedOptions(TypedDict, total=False):
     deadline: Span
     keep_trying_for: Span
     forbid_unknown_keys: bool
+    aliases: Sequence[str]
+    version: int
 
 
 class KindOptions(UntypedOptions, total=False):
@@ -105,9 +113,12 @@ class Kind(Generic[A, R]):
         deadline: Span | None = None,
         keep_trying_for: Span | None = None,
         forbid_unknown_keys: bool = False,
+        aliases: Sequence[str] = (),
+        version: int = 1,
         result: Any = None,
     ) -> None:
         self.name = check_kind_name(name)
+        self.aliases = check_aliases(aliases, name)  # its former names, the newest first
         self.type = type
         self.result = None if result is None else check_result(result)
         self.queue = None if queue is None else check_queue(queue)
@@ -122,8 +133,16 @@ class Kind(Generic[A, R]):
         self.kept: dict[str, Any] = {}  # the options that lie in the meta of its jobs
         for option, span in zip(TIMES, (expires, deadline, keep_trying_for), strict=True):
             setattr(self, option, None if span is None else check_span(option, span))
+        self._settle_version(check_version(version))
         self.forbid_unknown_keys = forbid_unknown_keys
         _check_type(self)
+
+    def _settle_version(self, version: int) -> None:
+        self.version = version
+        if version > 1:
+            self.kept[VERSION.name] = version
+        self.upgrades = Upgrades(self.name, version)
+        self._older: dict[int, OlderCodec] = {}  # by version; two threads at once make the same
 
     @property
     def place(self) -> str:
@@ -137,6 +156,23 @@ class Kind(Generic[A, R]):
             raise ArgsError(self.name, reason)
         self.check_fields()
         return ArgsCodec(self.name, self.type, forbid_unknown_keys=self.forbid_unknown_keys)
+
+    def reads(self, version: str) -> bool:
+        """Tell whether args of a version, as a job states it, are of one that this program knows."""
+        return version in ("", *map(str, range(1, self.version + 1)))
+
+    def reading(self, version: str) -> ArgsCodec[A]:
+        """Return how args of a version are read that this program knows; the empty text stands for 1."""
+        older = int(version or 1)
+        if older == self.version:
+            return self.codec
+        if older not in self._older:
+            self._older[older] = OlderCodec(self.codec, self.upgrades, older)
+        return self._older[older]
+
+    def key_of(self, unique: Unique, args: A, text: bytes, queue: str) -> Asked:
+        """Return the key of a unique job. It is made with the oldest name of the kind, so a new name does not change the key."""
+        return unique.asked(args, text, self.aliases[-1] if self.aliases else self.name, queue, self.version)
 
     def check_fields(self) -> None:
         """Raise OptionError if a gate or a key names a field that the args have not; to be called when the class is complete."""
@@ -189,6 +225,20 @@ def kind(name: str, **options: Unpack[KindOptions]) -> Callable[[type[C]], type[
         return cls
 
     return attach
+
+
+def upgrade(kind: Kind[Any] | type[Args], *, from_version: int) -> Callable[[U], U]:
+    """Have a function make args of the next version of those of a version, as a decorator of it.
+
+    It gets the JSON of the args as a dict, which it may change, and returns the dict of the next version.
+    """
+    of = kind if isinstance(kind, Kind) else kind_of_type(kind)
+
+    def add(function: U) -> U:
+        of.upgrades.add(from_version, function)
+        return function
+
+    return add
 
 
 def _check_options(kind: str, options: KindOptions) -> None:

@@ -95,6 +95,9 @@ class Key(Generic[V]):
 CAUSE = Key("cause", str)
 """Why a job ended that did not complete. The statements that move it to the archive write this key; job_rerun takes it off."""
 
+VERSION = Key("version", int, option=True)
+"""The version of the job's args, where that is above 1: an option of its kind, which no enqueue states (args/versions/)."""
+
 WORKFLOW = Key("workflow", list[int])
 """The workflow that the job belongs to, and its step there; of a job that a workflow has called, the workflow alone. It is
 written by the statements that enqueue such jobs, and read by those that end a step."""

@@ -41,6 +41,19 @@ def check_kind_name(name: object) -> str:
     return name
 
 
+def check_aliases(aliases: object, name: str) -> tuple[str, ...]:
+    """Return the former names of a kind as a tuple, or raise OptionError with the rule."""
+    if not isinstance(aliases, list | tuple):
+        raise OptionError(
+            f"aliases {show(aliases)}: expected a list of the former names of kind '{name}', such as aliases=['mail.old']"
+        )
+    checked = tuple(map(check_kind_name, aliases))
+    twice = next((alias for place, alias in enumerate(checked) if alias in (name, *checked[:place])), None)
+    if twice is not None:
+        raise OptionError(f"aliases of kind '{name}': expected other names, each once, got {twice!r} again")
+    return checked
+
+
 def check_queue(queue: object) -> str:
     """Return the queue's name, or raise OptionError with the rule."""
     if not isinstance(queue, str) or not QUEUE.fullmatch(queue):

@@ -52,6 +52,9 @@ _MSGSPEC_FIELD = re.compile(r" - at `(?:key in )?\$\.?(.*)`$", re.DOTALL)
 class ArgsCodec(Generic[A]):
     """Convert the args of one kind to JSON and back."""
 
+    as_written = True
+    """Stored args are what this type is in JSON, so that they may be read by column (work/codec/core.py)."""
+
     def __init__(self, kind: str, type_: type[A], *, forbid_unknown_keys: bool = False) -> None:
         self.kind = kind
         self.type = type_

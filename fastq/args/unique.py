@@ -127,13 +127,14 @@ class Unique:
         """Raise OptionError if the args of the kind have not the fields that this names."""
         _checked(self, type_, kind)
 
-    def asked(self, args: Any, text: bytes, kind: str, queue: str) -> Asked:
-        """Return the key of these args with this declaration; `text` is their JSON."""
+    def asked(self, args: Any, text: bytes, kind: str, queue: str, version: int = 1) -> Asked:
+        """Return the key of these args with this declaration; `text` is their JSON. Args of one version alone are collected."""
         if self.into is not None and not bytes(_read_fields(text).get(self.into, b"")).startswith(b"["):
             raise ArgsError(kind, "expected a list, since unique jobs collect it", field=self.into)
         digest = hashlib.sha256()
         named = {"kind": kind, "queue": queue, "schema": ""}[self.scope]
-        for part in (VERSION, self.scope.encode(), named.encode(), *self._parts(args, text, kind)):
+        of = [b"version", b"+", b"%d" % version] if self.then == "collect" and version > 1 else []
+        for part in (VERSION, self.scope.encode(), named.encode(), *self._parts(args, text, kind), *of):
             digest.update(b"%d:" % len(part) + part)
         return Asked(digest.digest(), self)
 

@@ -16,6 +16,7 @@ import msgspec
 from fastq import admin
 from fastq.admin.jobs import PATIENCE, SIGNAL
 from fastq.admin.unique import SHORT
+from fastq.args.versions.names import told
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found, opened
 from fastq.cli.waits import signals
@@ -175,7 +176,8 @@ def _waits(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> str
     if job.waits_for is not None and job.waits_for.startswith(SIGNAL):
         return f"for the signal '{escaped(job.waits_for.removeprefix(SIGNAL))}'"
     if job.state is State.WAITING:
-        return why_waiting.get((job.queue, job.kind), f"for a process that has a worker for kind '{job.kind}'")
+        name = (job.waits_for or job.kind).removeprefix("worker:")
+        return why_waiting.get((job.queue, name), f"for a process that has a worker for {told(name)}")
     return "snoozed by its worker" if job.state is State.SCHEDULED and job.attempted_at is not None else None
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fastq import admin, app, log
 from fastq.admin.queues import COUNT
 from fastq.args.options import DEFAULT_QUEUE
+from fastq.args.versions.names import names_of
 from fastq.cli.terminal import set_gates, settings, shared_queues
 from fastq.cli.terminal.database import Database, found, tell_app
 from fastq.cli.terminal.output import folded, note, plural, table
@@ -93,7 +94,7 @@ def main(options: argparse.Namespace) -> int:
         except FileNotFoundError as error:  # multiprocess looks for one when it is imported
             raise ConfigError(f"the fork server needs a folder for its socket: set TMPDIR to one ({error.strerror})") from error
         declared = definitions.declared(registry)
-        return Supervisor(config, options.target, database.url, options.app_dir, declared, list(registry.workers)).run()
+        return Supervisor(config, options.target, database.url, options.app_dir, declared, list(names_of(registry.workers))).run()
 
 
 def _check(registry: Registry) -> None:
@@ -158,7 +159,7 @@ def _oddities(config: Config, registry: Registry, connection: Connection, rows: 
             yield f"queue '{row.name}' is paused: fastq queues resume {row.name}"
         elif row.name not in queues.keys() | left_out and row.unworked and not row.paused_at:
             yield f"queue '{row.name}' has jobs, and no process works it: {_adding(config, row.name)}"
-    yield from shared_queues.warnings(connection, queues, registry.workers.keys())
+    yield from shared_queues.warnings(connection, queues, names_of(registry.workers).keys())
     yield from set_gates.warnings(connection, registry)
 
 

@@ -101,7 +101,7 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int, hoo
     if of.gates or spec.queue in QUEUES:
         spec = gated(spec, of.gates_of(args, spec.queue))
     if (unique := unique_of(of, options)) is not None:
-        call = _unique([(keyed(spec, unique.asked(args, text, of.name, spec.queue)), text)])
+        call = _unique([(keyed(spec, of.key_of(unique, args, text, spec.queue)), text)])
     elif is_gated(spec):
         call = call_of("job_enqueue_gated", [(spec, text)])
     else:

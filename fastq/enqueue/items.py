@@ -115,7 +115,7 @@ def encoded(
             if of.gates or spec.queue in QUEUES:
                 spec = gated(spec, of.gates_of(args, spec.queue))
             if unique is not None:
-                spec = keyed(spec, unique.asked(args, text, of.name, spec.queue))
+                spec = keyed(spec, of.key_of(unique, args, text, spec.queue))
         except ArgsError as error:
             error.position = position
             raise

@@ -19,7 +19,7 @@ from fastq.errors import RegistryError
 from fastq.jobs.worker_faults import place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 SINGLETON_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-]{0,126}")
 """No blanks: the name is part of a notification and of a line to a process."""
@@ -34,6 +34,7 @@ class Declaration:
     works: ClassVar[bool] = False  # True: a process has something to do because of it; an app needs one such declaration at least
 
     name: str  # no other of its sort in a registry has it
+    also: Sequence[str] = ()  # further names by which the thing is found, such as former ones; nor has any other one of these
     place: str  # where it is declared, for messages
 
     @property
@@ -44,9 +45,9 @@ class Declaration:
     def check(self) -> None:
         """Refuse a mistake with a RegistryError that names the place and the remedy; the name is known to be new."""
 
-    def twice(self, known: Declaration) -> str:
-        """Make the message that the name is taken by another declaration, with the remedy."""
-        return f"{self.noun} '{self.name}' is defined twice: {known.place} and {self.place}; rename or remove one"
+    def twice(self, known: Declaration, name: str) -> str:
+        """Make the message that a name is taken by another declaration, with the remedy."""
+        return f"{self.noun} '{name}' is defined twice: {known.place} and {self.place}; rename or remove one"
 
     def row(self) -> tuple[str, ...]:
         """Return a row for the table of `fastq run`, a text for each of the columns."""

@@ -114,7 +114,7 @@ class PeriodicJob(Declaration):
         if self.kind.unique is not None:
             if self.kind.unique.held_until == "success":
                 raise OptionError("unique, until='success': expected 'end', or one job that fails would end all further ticks")
-            spec = keyed(spec, self.kind.unique.asked(self._given, self.args, spec.kind, spec.queue))
+            spec = keyed(spec, self.kind.key_of(self.kind.unique, self._given, self.args, spec.queue))
         if spec.tags and spec.tags.count("\x1f") >= MAX_TAGS - OWN_TAGS:
             raise OptionError(f"tags: expected {MAX_TAGS - OWN_TAGS} at most, for {OWN_TAGS} are added")
         return spec

@@ -149,12 +149,14 @@ class Registry:
 
     def declare(self, declaration: Declaration) -> None:
         """Add a thing of any sort, once it is checked."""
-        known = self._of(type(declaration))
-        if declaration.name in known:
-            raise RegistryError(declaration.twice(known[declaration.name]))
+        known, things = self._of(type(declaration)), self._things[type(declaration)]
+        names = (declaration.name, *declaration.also)
+        for name in sorted(things.keys() & names):
+            other = next(one for one in known.values() if name in (one.name, *one.also))
+            raise RegistryError(declaration.twice(other, name))
         declaration.check()
         known[declaration.name] = declaration
-        self._things[type(declaration)][declaration.name] = declaration.thing
+        things.update(dict.fromkeys(names, declaration.thing))
 
     def declared(self, sort: type[D]) -> Mapping[str, D]:
         """Return the declarations of one sort by name."""

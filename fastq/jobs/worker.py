@@ -105,23 +105,31 @@ class WorkerDeclaration(Declaration):
             raise RegistryError(f"expected a Worker, got {made!r}; derive it from Worker[YourArgs]")
         self._worker, self._composed = made, composed
         self._kind = _kind_of_worker(type(made))
-        self.name, self.place = self._kind.name, place(type(made))
+        self.name, self.also, self.place = self._kind.name, self._kind.aliases, place(type(made))
 
     @property
     def thing(self) -> Worker[Any]:
         """Return the worker."""
         return self._worker
 
-    def twice(self, known: Declaration) -> str:
+    def twice(self, known: Declaration, name: str) -> str:
         """Say that the kind has a worker already."""
         advice = "remove one, or give its args a kind of their own"
-        return f"kind '{self.name}' has two workers: {known.place} and {self.place}; {advice}"
+        if name in (*self.also, *known.also):
+            advice = "take the name out of the aliases, or remove the worker that has it as its kind"
+        return f"kind '{name}' has two workers: {known.place} and {self.place}; {advice}"
 
     def check(self) -> None:
         """Refuse a worker whose jobs would fail; then settle its options, and note its kind and mode in it."""
         worker, kind = self._worker, self._kind
         if reason := unfinished(kind.type) or fault_in_fields(kind.type):
             raise RegistryError(f"{self.place}: the args of kind '{kind.name}': {reason}")
+        if (missing := kind.upgrades.missing()) is not None:
+            what = f"version {kind.version} and no upgrade from version {missing}"
+            remedy = (
+                f"write @upgrade({name_of(kind.type)}, from_version={missing}) above a function before the worker is registered"
+            )
+            raise RegistryError(f"{self.place}: kind '{kind.name}' has {what}; {remedy}")
         check_worker(worker, Worker)
         settle_options(worker, kind, _declared_result(type(worker)))
         worker.kind = kind

@@ -1,5 +1,6 @@
 -- what: gives running jobs back to be run again: failed, snoozed, handed back, or to wait for a worker of their kind. A job with
---       a cancellation asked for ends cancelled.
+--       a cancellation asked for ends cancelled. A job that waits for a worker says its kind, and the version of its args if it has one
+--       (args/versions/names.py): "worker:mail@3".
 --       Of a job's errors the first 10 and the last 15 stay, so that the next attempt costs no more than this one however many
 --       there were: 25 is the default of max_attempts. The error behind the gap says in left_out how many were dropped. All
 --       statements that write an error do it in these words, which tests/db/test_job_errors.py compares.
@@ -30,7 +31,7 @@ with given as (
         scheduled_at = case when delay > 0 and delay < 'infinity' then clock_timestamp() + make_interval(secs => delay) end,
         attempt = attempt - (not charged)::int::smallint,
         claim = null,
-        waits_for = case when delay = 'infinity' then 'worker:' || kind end,
+        waits_for = case when delay = 'infinity' then 'worker:' || kind || coalesce('@' || (meta ->> 'version'::text), '') end,
         errors = mine.errors
     from mine
     where job.id = mine.id and not mine.cancel_requested

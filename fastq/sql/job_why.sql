@@ -11,7 +11,7 @@
 --        workflow_step_pkey; workflow_edge_child, of a step up to $2 edges.
 -- locks: none.
 with mine as (
-    select id, state, kind, queue::text as queue, priority::smallint as priority, seq, attempt, max_attempts, scheduled_at, attempted_at,
+    select id, state, kind, kind || coalesce('@' || (meta ->> 'version'::text), '') as name, queue::text as queue, priority::smallint as priority, seq, attempt, max_attempts, scheduled_at, attempted_at,
         claim, cancel_requested, xmax as locker, waits_for,
         case when (meta -> 'parked'::text) -> 1 = to_jsonb(extract(epoch from scheduled_at)) then 'signal:' || ((meta -> 'parked'::text) ->> 0) end as parked_for,
         case when waits_for = 'workflow' then meta -> 'workflow'::text end as place, case when starts_with(waits_for, '[') then waits_for::jsonb end as at_gates, errors -> -1 ->> 'error' as error
@@ -114,7 +114,7 @@ cross join paused
 left join stepped on true
 left join fastq.process on process.id = (mine.claim >> 32)
 cross join lateral (
-    select count(*) > 0 as works, count(*) filter (where other.kinds is null or mine.kind = any (other.kinds)) > 0 as knows
+    select count(*) > 0 as works, count(*) filter (where other.kinds is null or mine.name = any (other.kinds)) > 0 as knows
     from fastq.process as other
     where other.expires_at > clock_timestamp() and mine.queue = any (string_to_array(other.queues, ','))
       and other.pid::text <> split_part(other.supervisor, ':', 2)  -- the number that a supervisor holds ready for its next child

@@ -25,7 +25,7 @@ select waiting.queue::text, waiting.kind, counted.jobs, exists (
 from (
     select queue, waits_for, substr(waits_for, 8) as kind from every where starts_with(waits_for, 'worker:') limit $2::bigint
 ) as waiting
-left join fastq.pause on pause.sort = 'kind' and pause.name = waiting.kind
+left join fastq.pause on pause.sort = 'kind' and pause.name = split_part(waiting.kind, '@', 1)
 cross join lateral (
     select count(*) as jobs
     from (select from fastq.job where job.queue = waiting.queue and job.waits_for = waiting.waits_for limit $1::bigint) as sample

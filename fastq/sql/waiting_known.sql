@@ -25,7 +25,7 @@ with recursive every (queue, waits_for) as (
     join living on waiting.queue::text = any (living.queues)
     where coalesce(cardinality($1::text[]), 0) = 0 or waiting.queue::text = any ($1::text[])
     group by waiting.queue, waiting.waits_for, waiting.kind
-    having not exists (select from fastq.pause where pause.sort = 'kind' and pause.name = waiting.kind)
+    having not exists (select from fastq.pause where pause.sort = 'kind' and pause.name = split_part(waiting.kind, '@', 1))
        and bool_or(living.kinds is null or waiting.kind = any (living.kinds))
        and (bool_or(living.kinds is null) or bool_and(waiting.kind = any (living.kinds)))
 )

@@ -85,3 +85,34 @@ def test_a_number_of_jobs_that_makes_no_sense_is_refused(check, options):
 
     assert told.returncode == 2
     assert "most" in told.stderr
+
+
+def test_args_of_a_newer_version_and_older_ones_that_do_not_upgrade_are_told_by_kind_and_version(fastq, database, tmp_path):
+    text = APP.replace('kind="mail"', 'kind="mail", version=2, aliases=["post"]').replace(
+        "Registry, Worker", "Registry, Worker, upgrade"
+    )
+    steps = ["", "@upgrade(MailArgs, from_version=1)", "def step(args):", "    return {'to': args['address']}", ""]
+    lines = [line[4:] for line in text.splitlines()]
+    at = lines.index("@registry.register")
+    (tmp_path / "checked.py").write_text("\n".join([*lines[:at], *steps, *lines[at:]]))
+    execute(database, JOBS, "mail", ['{"address": "ada"}', '{"adress": "eve"}'])
+    execute(database, JOBS, "post", ['{"address": "bob"}'])
+    versions = (
+        "insert into fastq.job (kind, args, meta) values ('mail', '{\"to\": \"joe\"}', jsonb_build_object('version', %s::int))"
+    )
+    for version in (2, 3):
+        execute(database, versions, version)
+
+    told = fastq("check", "checked:registry", "--app-dir", tmp_path, "--against", database, "--json")
+    (older, newer) = json.loads(told.stdout)["misfits"]
+
+    assert told.returncode == 1
+    assert (older["kind"], older["misfits"]) == ("mail", 1)
+    assert older["reason"] == "the upgrade from version 1 raised KeyError: 'address'"
+    assert newer == {
+        "kind": "mail@3",
+        "jobs": 1,
+        "misfits": 1,
+        "sample": 5,
+        "reason": "its args have version 3, and this code knows versions up to 2",
+    }

@@ -14,11 +14,12 @@ from fastq.postgres.hints import HINTS
 
 PACKAGE = Path(__file__).parents[2] / "fastq"
 STATEMENTS = sorted((PACKAGE / "sql").rglob("*.sql"))
-LITERAL = re.compile(r"'(@\w*)( ?)'")
+LITERAL = re.compile(r"'(@\w+)( ?)'")
+VERSION = "'@'"  # stands before the version of a job's args (args/versions/names.py)
 
 
 def literals(path):
-    text = re.sub(r"^--.*$", "", path.read_text(), flags=re.MULTILINE)
+    text = re.sub(r"^--.*$", "", path.read_text(), flags=re.MULTILINE).replace(VERSION, "")
     return LITERAL.findall(text)
 
 
@@ -30,7 +31,7 @@ def test_each_literal_of_a_statement_is_in_the_table_with_its_form():
 
 def test_no_statement_spells_a_hint_in_another_way():
     for path in STATEMENTS:
-        text = re.sub(r"^--.*$", "", path.read_text(), flags=re.MULTILINE)
+        text = re.sub(r"^--.*$", "", path.read_text(), flags=re.MULTILINE).replace(VERSION, "")
         assert len(re.findall(r"'[^']*@[^']*'", text)) == len(literals(path)), path.name
 
 

@@ -1,5 +1,7 @@
 """Find the living jobs that an application could not run, before it is deployed: unknown kinds, and args that do not decode.
 
+So are args of a version that is newer than the code, and older ones that its functions do not upgrade.
+
 Runs in the caller's thread: the main thread of `fastq check`, or a thread of a program of yours, over a connection of the
 caller's (admin/session.py). It reads the jobs by their ids, a window at a time, and reads their args with the codecs that the
 worker processes will use. The functions keep nothing; the caller gets the findings.
@@ -14,12 +16,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fastq.args.versions.names import name_of
 from fastq.errors import ArgsError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fastq.args.kinds import Kind
+    from fastq.args.text import ArgsCodec
     from fastq.postgres.db import Connection
 
 WINDOW = 500
@@ -33,7 +37,7 @@ MOST = 1_000_000
 class Misfit:
     """A kind with jobs that the application could not run."""
 
-    kind: str
+    kind: str  # with the version of the args, where the jobs have one: mail@3
     jobs: int = 0  # of the kind, of those that were looked at
     misfits: int = 0  # of these, such as could not be run
     sample: int = 0  # the id of the first of them
@@ -50,7 +54,10 @@ class Checked:
 
 
 def check_jobs(connection: Connection, kinds: Mapping[str, Kind[Any]], most: int = MOST) -> Checked:
-    """Look at the oldest living jobs, `most` of them, and return the kinds with jobs that these kinds' workers could not run."""
+    """Look at the oldest living jobs, `most` of them, and return the kinds with jobs that these kinds' workers could not run.
+
+    `kinds` are by name: a kind has that of its own, and its former ones.
+    """
     if most < 1:
         raise OptionError(f"most: expected a number of jobs from 1 on, got {most}")
     found: defaultdict[str, Misfit] = defaultdict(lambda: Misfit(""))
@@ -61,38 +68,42 @@ def check_jobs(connection: Connection, kinds: Mapping[str, Kind[Any]], most: int
         checked.looked_at += len(rows)
         checked.whole = len(rows) < wanted
         after = rows[-1][0] if rows else after
-        for kind, jobs in _by_kind(rows).items():
-            _note(found[kind], kinds.get(kind), kind, jobs)
+        for (kind, version), jobs in _by_kind(rows).items():
+            misfit = found[name_of(kind, version)]
+            misfit.kind = name_of(kind, version)
+            _note(misfit, kinds.get(kind), version, jobs)
     checked.misfits = sorted((misfit for misfit in found.values() if misfit.misfits), key=lambda misfit: misfit.kind)
     return checked
 
 
-def _by_kind(rows: Iterable[Sequence[Any]]) -> dict[str, list[tuple[int, bytes]]]:
-    jobs: defaultdict[str, list[tuple[int, bytes]]] = defaultdict(list)
-    for job, kind, args in rows:
-        jobs[kind].append((job, args.encode()))
+def _by_kind(rows: Iterable[Sequence[Any]]) -> dict[tuple[str, str], list[tuple[int, bytes]]]:
+    jobs: defaultdict[tuple[str, str], list[tuple[int, bytes]]] = defaultdict(list)
+    for job, kind, args, version in rows:
+        jobs[kind, version or ""].append((job, args.encode()))
     return jobs
 
 
-def _note(misfit: Misfit, known: Kind[Any] | None, kind: str, jobs: list[tuple[int, bytes]]) -> None:
+def _note(misfit: Misfit, known: Kind[Any] | None, version: str, jobs: list[tuple[int, bytes]]) -> None:
     """Count jobs of a kind, and those of them that could not be run."""
-    misfit.kind = kind
     misfit.jobs += len(jobs)
     if known is None:
         bad = [(job, "no worker has this kind") for job, _ in jobs]
-    elif known.codec.decode_whole(b"[" + b",".join([args for _, args in jobs]) + b"]") is not None:
-        return
+    elif not known.reads(version):
+        bad = [(job, f"its args have version {version}, and this code knows versions up to {known.version}") for job, _ in jobs]
     else:
-        bad = [(job, reason) for job, args in jobs if (reason := _fault(known, args))]
+        codec = known.reading(version)
+        if codec.decode_whole(b"[" + b",".join([args for _, args in jobs]) + b"]") is not None:
+            return
+        bad = [(job, reason) for job, args in jobs if (reason := _fault(codec, args))]
     if bad and not misfit.misfits:
         misfit.sample, misfit.reason = bad[0]
     misfit.misfits += len(bad)
 
 
-def _fault(kind: Kind[Any], args: bytes) -> str:
+def _fault(codec: ArgsCodec[Any], args: bytes) -> str:
     """Say why args do not decode; empty if they do."""
     try:
-        kind.codec.decode(args)
+        codec.decode(args)
     except ArgsError as error:
         return f"field '{error.field}': {error.reason}" if error.field else error.reason
     return ""

@@ -26,6 +26,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fastq.args.versions.names import names_of
 from fastq.backoff import Backoff
 from fastq.board.cursor_words import PRIORITIES
 from fastq.errors import DatabaseUnavailable
@@ -136,12 +137,13 @@ class Producer(Threaded):
         self._budget = around.completer.budget = Budget(around.config.prefetch_bytes, around.board.ring)
         self.session = Kept(connect)
         self._under_way = UnderWay(around.desk, around.seat.number)
-        self._sources = [self._source(feed, workers) for feed in around.feeds]
+        named = names_of(workers)
+        self._sources = [self._source(feed, named) for feed in around.feeds]
         self._unanswered = Unanswered(self._under_way, around.config, [feed.name for feed in around.feeds])
         self._away = around.away
         self._forgotten = Forgotten(around, [source.reached for source in self._sources])
         self._paused = Paused(self._sources[0].cursor.words, self._config)
-        self._receiver = Receiver(around, workers, self._under_way)
+        self._receiver = Receiver(around, named, self._under_way)
         self._pauses = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._failed = False  # the last round has
 

@@ -13,6 +13,7 @@ from array import array
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS
+from fastq.args.versions.names import unpaused
 from fastq.events import emit
 from fastq.jobs.outcome import WAITS, Barred, attempt_of, failed
 from fastq.texts import told
@@ -54,7 +55,7 @@ class Receiver:
 
     def pause(self, paused: frozenset[str]) -> None:
         """Take jobs of these kinds for such as have no worker here."""
-        self._workers = {kind: worker for kind, worker in self._known.items() if kind not in paused}
+        self._workers = {name: self._known[name] for name in unpaused(self._known, paused)}
 
     def unknown(self, kind: str, queue: str, job: int) -> None:
         """Report a job of a kind without a worker here, unless it is that the kind is paused."""
@@ -100,7 +101,8 @@ class Receiver:
             emit("args.refused", level=logging.WARNING, id=job.id, kind=job.kind, **attempt_of(job, result), error=error)
         source.resting.met |= bool(made.unknown)
         for job in made.unknown:
-            self.unknown(job.kind, job.queue, job.id)
+            batch: Any = job.batch
+            self.unknown(batch.asks_for, job.queue, job.id)
             job.outcome = WAITS
         for job in made.barred:
             self.oddities.ungated(job)

@@ -19,6 +19,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from fastq.args.versions.names import unpaused
 from fastq.events import Seldom, emit
 from fastq.postgres import db, hints, sqlstate
 
@@ -50,7 +51,7 @@ class Resting:
 
     def pause(self, paused: frozenset[str]) -> None:
         """Put jobs of these kinds to waiting from now on, too, before the next claim."""
-        self._kinds = sorted(self._known - paused)
+        self._kinds = unpaused(self._known, paused)
         self.first, self._rests_until = True, 0.0
 
     def look(self, connection: Connection) -> list[tuple[str, int]]:

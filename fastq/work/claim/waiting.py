@@ -28,6 +28,7 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
+from fastq.args.versions.names import unpaused
 from fastq.events import emit
 from fastq.postgres import db, sqlstate
 from fastq.work.claim.demand import Portion
@@ -74,7 +75,7 @@ class Waiting:
 
     def pause(self, paused: frozenset[str]) -> None:
         """Claim no jobs of these kinds from now on, and look soon for those of kinds that were paused."""
-        before, self._kinds = self._kinds, sorted(self._known - paused)
+        before, self._kinds = self._kinds, unpaused(self._known, paused)
         self._resumed |= bool(set(self._kinds).difference(before))
         self.look_at = 0
 

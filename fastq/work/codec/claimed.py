@@ -22,6 +22,7 @@ import msgspec
 
 from fastq.args.gates import GATES
 from fastq.args.meta import EMPTY, WORKFLOW
+from fastq.args.versions.names import name_of, version_in
 from fastq.jobs.job import KEPT, TIED
 from fastq.leases.lease import boottime
 from fastq.work.shared.rules import around_of
@@ -56,6 +57,7 @@ class Tie(NamedTuple):
     member: bool  # the leader's chore of workflows: the job is a step of one
     around: tuple[Around, ...] = ()  # rules that keys of its meta stand for
     apart: int = 0  # the job's own id, if a rule says that it shares its batch with no other one
+    version: str = ""  # of its args, where the job says one
 
 
 PLAIN = Tie(gated=False, member=False)
@@ -145,7 +147,10 @@ class Claimed:
     def _tied(self) -> dict[int, Tie]:
         """Return the ids of the jobs that are not plain, each with its ties."""
         metas = {int(id_): kept["meta"] for id_, kept in self.beside.items() if isinstance(kept, dict)}
-        ties = {id_: Tie(GATES.name in meta, WORKFLOW.name in meta, *around_of(meta, id_)) for id_, meta in metas.items()}
+        ties = {
+            id_: Tie(GATES.name in meta, WORKFLOW.name in meta, *around_of(meta, id_), version_in(meta))
+            for id_, meta in metas.items()
+        }
         return {id_: tie for id_, tie in ties.items() if tie != PLAIN}
 
     def _only_kind(self) -> bytes | None:
@@ -203,6 +208,7 @@ class KindBatch:
         "queue",
         "steps",
         "timeout",
+        "version",
         "work",
         "worker",
     )
@@ -221,6 +227,12 @@ class KindBatch:
         self.timeout: float | None = None  # of an attempt; a rule around it may write it when the attempt begins
         self.around: Any = tie.around
         self.steps: dict[int, Any] | None = None  # what attempts know of their steps: steps/attempt.py writes it
+        self.version = tie.version
+
+    @property
+    def asks_for(self) -> str:
+        """Return the name under which its jobs ask for a worker."""
+        return name_of(self.kind, self.version)
 
     def found(self, worker: Worker[Any], work: Callable[[Any], Any], row: int) -> None:
         """Take the worker of the kind and the function to call with each job; `row` is the first of them."""

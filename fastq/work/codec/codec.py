@@ -100,7 +100,7 @@ def in_use() -> str:
 
 
 def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read | None = None) -> Decoded:
-    """Make the jobs of a claim.
+    """Make the jobs of a claim; `workers` are those by the names that jobs ask for (args/versions/names.py).
 
     A test gives the `read` of a twin; otherwise it is that of the twin in use, and for a few jobs that of the Python twin.
     """
@@ -111,14 +111,14 @@ def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read | No
         whole = len(rows) == len(claimed.ids)
         ids = claimed.ids if whole else [claimed.ids[row] for row in rows]
         attempts = claimed.attempts if whole else [claimed.attempts[row] for row in rows]
-        worker = workers.get(batch.kind)
+        worker = workers.get(batch.asks_for)
         if worker is None:
             unknown.extend(map(Job, ids, attempts, repeat(None), rows, repeat(batch)))
             continue
         batch.found(worker, call_of(worker), rows[0])
         if batch.ends is KEPT and not worker.archive:
             batch.ends = UNKEPT
-        args, refused = (few if len(rows) < SMALL else many)(worker.kind.codec, blob, len(rows))
+        args, refused = (few if len(rows) < SMALL else many)(worker.kind.reading(batch.version), blob, len(rows))
         jobs = list(map(Job, ids, attempts, args, rows, repeat(batch)))
         for place in refused:
             jobs[place].outcome = jobs[place].args

@@ -109,7 +109,7 @@ def plan_of(codec: ArgsCodec[Any]) -> _Plan | None:
 
 def _make_plan(codec: ArgsCodec[Any]) -> _Plan | None:
     cls: Any = codec.type  # typed as a class, but `Box[int]` may stand there
-    if not isinstance(cls, type) or not _is_plain(cls):
+    if not codec.as_written or not isinstance(cls, type) or not _is_plain(cls):
         return None
     fields = getattr(msgspec.inspect.type_info(cls), "fields", ())
     if not FEWEST <= len(fields) <= lib.FQ_MAX_FIELDS or any(_flat_type(field.type)[0] not in _TYPES for field in fields):
