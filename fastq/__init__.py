@@ -5,7 +5,8 @@
 
 Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.logs`,
 `fastq.testing`, `fastq.events.subscribe`, and the hooks `Tracing` and `Sentry` of `fastq.integrations`; all else may change.
-`kind` and `Kind` are the two further ways to declare args; `upgrade` is for args that have changed.
+`kind` and `Kind` are the two further ways to declare args; `upgrade` is for args that
+have changed, `Secret` and `use_keys` for args that are stored encrypted.
 
 The folders beside this file are rooms; each begins with a sentence about itself. The modules beside them serve all rooms, in any
 process: app.py imports the application, config.py has the settings, environment.py hands them on, events.py and log.py report,
@@ -22,6 +23,8 @@ from fastq.args.hook import Enqueuing, Hook
 from fastq.args.kinds import Args, Kind, kind, upgrade
 from fastq.args.queues import Queue
 from fastq.args.rate import Rate
+from fastq.args.secret.ring import use_keys
+from fastq.args.secret.values import Secret
 from fastq.args.unique import Unique
 from fastq.config import Config
 from fastq.enqueue.items import Enqueue, Enqueued
@@ -85,6 +88,7 @@ __all__ = [
     "RateLimited",
     "Registry",
     "Retry",
+    "Secret",
     "Singleton",
     "SingletonStopped",
     "Snooze",
@@ -98,6 +102,7 @@ __all__ = [
     "group",
     "kind",
     "upgrade",
+    "use_keys",
 ]
 
 _LATE = {

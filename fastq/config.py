@@ -20,12 +20,15 @@ import os
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from fastq.args.secret.ring import read_settings_by
+from fastq.args.secret.values import HIDDEN
 from fastq.errors import ConfigError
 from fastq.masked import masked
 from fastq.settings.cluster import ClusterSettings
 from fastq.settings.database import DatabaseSettings
 from fastq.settings.declaring import UNREADABLE
 from fastq.settings.running import RunningSettings
+from fastq.settings.secrets import SecretSettings
 from fastq.settings.upkeep import UpkeepSettings
 from fastq.settings.waits import WaitSettings
 from fastq.settings.work import WorkSettings
@@ -39,7 +42,7 @@ of 30 ms."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Config(RunningSettings, ClusterSettings, WaitSettings, UpkeepSettings, WorkSettings, DatabaseSettings):
+class Config(SecretSettings, RunningSettings, ClusterSettings, WaitSettings, UpkeepSettings, WorkSettings, DatabaseSettings):
     """Every setting of fastq. `Config.load()` reads the environment too; the CLI passes the flags that were given."""
 
     # The fields come in the order of the groups, the last one first: so the help and the reference begin with the database.
@@ -57,9 +60,10 @@ class Config(RunningSettings, ClusterSettings, WaitSettings, UpkeepSettings, Wor
             )
 
     def __repr__(self) -> str:
-        """Show every setting; of the database's URL without its password, since a log or a traceback may hold this."""
+        """Show every setting but keys, the database's URL without its password: a log or a traceback may hold this."""
         values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         values["database_url"] = masked(self.database_url)
+        values |= {setting.name: HIDDEN for setting in fields(self) if setting.metadata["secret"] and values[setting.name]}
         return f"Config({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     @classmethod
@@ -152,5 +156,14 @@ def _check(setting: Field[Any], value: object) -> None:
 
 def _refusal(setting: Field[Any], value: object, source: str) -> ConfigError:
     default = setting.default if setting.default is not MISSING else "default"
-    got = f"a {type(value).__name__}" if setting.metadata["allowed"] == "text" else repr(value)  # a URL may have a password
+    hidden = setting.metadata["secret"] or setting.metadata["allowed"] == "text"  # a URL may have a password
+    got = f"a {type(value).__name__}" if hidden else repr(value)
     return ConfigError(f"{source}: expected {setting.metadata['allowed']}, got {got}; the default is {default!r}")
+
+
+def _keys_of_args() -> tuple[str, str]:
+    config = Config.load()
+    return config.args_keys, config.args_unique_key
+
+
+read_settings_by(_keys_of_args)

@@ -25,6 +25,12 @@ GAP = 64
 OURS = ("fastq.work.execute.", "fastq.work.shared.", "fastq.hooks.", "fastq.joblogs.")
 """How the names of the modules begin through which `work` and hooks are called."""
 
+CONCEALED = "__fastq_concealed__"
+"""The attribute of an exception that has the values which are not to be told (hooks/concealing.py)."""
+
+CHAIN = 20
+"""Exceptions of a chain that are looked at for it: more than code of the user's puts around one; a chain may have no end."""
+
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -35,7 +41,7 @@ _ESCAPE = re.compile(r"\\(?:u0000|.)")
 
 def told(error: BaseException) -> str:
     """Return the name and the text of an exception of the user's. Its `__str__` may raise too, or return any length."""
-    return capped(f"{name_of(error)}: {text_of(error)}")
+    return capped(_without_hidden(f"{name_of(error)}: {text_of(error)}", error))
 
 
 def trace_of(error: BaseException) -> str:
@@ -45,7 +51,7 @@ def trace_of(error: BaseException) -> str:
         trace = "".join(traceback.format_exception(type(error), error, frames))
     except BaseException as another:  # noqa: BLE001 - it trips over notes that are no list, a SyntaxError without a line ...
         trace = "".join([*traceback.format_tb(frames), f"(the rest could not be written: {name_of(another)})"])
-    return capped(trace)
+    return capped(_without_hidden(trace, error))
 
 
 def error_json(message: str, trace: str = "", *, died: str = "") -> str:
@@ -101,6 +107,18 @@ def text_of(value: object) -> str:
         return f"{value}"
     except BaseException as another:  # noqa: BLE001 - the text must not cost the job its outcome
         return f"(its text could not be made: {name_of(another)})"
+
+
+def _without_hidden(text: str, error: BaseException) -> str:
+    """Return a text of an exception without the values that its job's args hide, if it is one of such a job."""
+    one: BaseException | None = error
+    for _ in range(CHAIN):
+        if one is None:
+            break
+        for value in getattr(one, CONCEALED, ()):
+            text = text.replace(value, "•••")
+        one = one.__cause__ or one.__context__
+    return text
 
 
 def _without_ours(error: BaseException) -> Any:

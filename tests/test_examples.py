@@ -87,6 +87,16 @@ def check_versions(database: str, printed: str) -> None:
     assert sorted(printed.splitlines()) == ["letter to Ada", "mail to Alan, Kurt", "mail to Edsger, urgent", "mail to Grace"]
 
 
+def check_secret(database: str, printed: str) -> None:
+    assert states(database) == [("payment", "completed", 1, 1), ("payment", "discarded", 1, 1), ("token", "completed", 1, 1)]
+    stored = execute(database, "select string_agg(job::text, '') from fastq.job_archive as job")
+    assert "4111" not in str(stored)
+    assert "s3cr3t" not in str(stored) + printed
+    assert "ValueError: card ••• cannot pay PaymentArgs(•••)" in str(stored)
+    assert "user 7 has •••, of 12 characters" in printed
+    assert "the same token, the same job: True" in printed
+
+
 def check_idempotent(database: str, printed: str) -> None:
     assert states(database) == [("charge", "completed", 3, 2)]
     assert execute(database, "select count(*), sum(cents)::int from example_payment") == [(3, 1500)]
@@ -283,6 +293,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "async_worker": check_async_worker,
     "typed_args": check_typed_args,
     "versions": check_versions,
+    "secret": check_secret,
     "idempotent": check_idempotent,
     "effects_once": check_effects_once,
     "singleton": check_singleton,

@@ -22,7 +22,7 @@ ROOMS = (
     "errors events masked backoff size texts",
     "isolate",
     "args",
-    "args/versions",
+    "args/versions args/secret",
     "args/kinds",
     "results",
     "steps",
@@ -38,7 +38,7 @@ ROOMS = (
     "schema adapters service",
     "leases awaiting joblogs/reading",
     "work/shared admin lead/term",
-    "admin/dead admin/deploys",
+    "admin/dead admin/deploys admin/sealed",
     "enqueue/operate",
     "work/codec lead/chores lead/gate lead/rescue lead/unique lead/workflow enqueue",
     "work/cursor lead",
@@ -93,6 +93,7 @@ DOORS = {  # what is imported -> who may
         "cli/dev",
     },
     "multiprocess": {"host/fork_server"},
+    "cryptography": {"args/secret/ring"},
 }
 CALLS = {  # an attribute of os -> who may use it
     "environ": {"config", "environment"},

@@ -18,8 +18,8 @@ PUBLIC = {
     "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Finished", "Hook", "Isolate", "Job", "JobCancelled",
     "JobDetail", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "LogLine", "Ordered", "Queue", "Rate",
     "RateLimited", "Registry",
-    "Retry", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow", "chain",
-    "current_job", "group", "kind", "upgrade",
+    "Retry", "Secret", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow",
+    "chain", "current_job", "group", "kind", "upgrade", "use_keys",
 }  # fmt: skip
 OURS = {
     node.name

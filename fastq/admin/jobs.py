@@ -18,6 +18,7 @@ import msgspec
 
 from fastq.args.gates import read_entries
 from fastq.args.meta import CAUSE, DEADLINE, EXPIRES, KEEP_TRYING_FOR, REPLAY_OF
+from fastq.args.secret.values import concealed
 from fastq.args.unique import UNIQUE
 from fastq.awaiting.finished import JobProgress
 from fastq.jobs.job import State
@@ -86,7 +87,10 @@ class JobList:
 
 @dataclass(frozen=True, slots=True)
 class JobDetail(JobRow):
-    """Everything about one job. `args` and `output` are plain values; `args_json` and `output_json` the JSON as it is stored.
+    """Everything about one job.
+
+    `args` and `output` are plain values; `args_json` and `output_json` the JSON as it is stored, with three dots for the
+    parts that are encrypted.
 
     `errors` has one object for each failed attempt, the first 10 and the last 15 of them; where others were between these,
     the object behind the gap says in `left_out` how many. `cause` says why a job ended that did not complete: 'failed' (its last
@@ -171,7 +175,7 @@ def detail_of(row: Sequence[Any]) -> JobDetail:
     """Make a detail of a row of job_show.sql."""
     args, output, errors, *rest, meta, told = row[ROW:]
     progress = None if told is None else msgspec.json.decode(told, type=JobProgress)
-    values = [*_values(row[:ROW]), args, output, _errors(errors or "[]"), *rest, _meta(meta or "{}"), progress]
+    values = [*_values(row[:ROW]), concealed(args), output, _errors(errors or "[]"), *rest, _meta(meta or "{}"), progress]
     return JobDetail(*values)
 
 

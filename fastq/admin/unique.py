@@ -8,13 +8,15 @@ first digits will do. It deliberately changes no job: a job that has lost its ke
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from fastq.admin.session import Ask, answered
+from fastq.args.secret.values import concealed
 from fastq.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from fastq.admin.session import Asking
@@ -61,7 +63,7 @@ def release_key(connection: Connection, digits: str) -> KeyRow | None:
 
 def all_keys(limit: int) -> Asking[list[KeyRow]]:
     """List the keys that are held."""
-    return [KeyRow(*row) for row in (yield Ask("unique_list", ("0" * DIGITS, "f" * DIGITS, limit)))]
+    return _rows((yield Ask("unique_list", ("0" * DIGITS, "f" * DIGITS, limit))))
 
 
 def giving_up(digits: str) -> Asking[KeyRow | None]:
@@ -77,7 +79,12 @@ def giving_up(digits: str) -> Asking[KeyRow | None]:
 
 
 def _keys(digits: str) -> Asking[list[KeyRow]]:
-    return [KeyRow(*row) for row in (yield Ask("unique_list", (*_range(digits), 2)))]
+    return _rows((yield Ask("unique_list", (*_range(digits), 2))))
+
+
+def _rows(rows: Iterable[Sequence[Any]]) -> list[KeyRow]:
+    found = (KeyRow(*row) for row in rows)
+    return [replace(row, args_json=None if row.args_json is None else concealed(row.args_json)) for row in found]
 
 
 def _range(digits: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ a type leaves out of it; and datetimes with a zone are compared by the moments t
 
 import copy
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, get_args, get_type_hints
 
@@ -89,6 +89,11 @@ def uncompared(cls: type) -> frozenset[str]:
 
 def leaves_fields_out(type_: Any) -> bool:
     """Tell whether a type, or one of those that its fields may have, leaves fields out of its `==`."""
+    return any(isinstance(one, type) and uncompared(one) for one in types_in(type_))
+
+
+def types_in(type_: Any) -> Iterator[Any]:
+    """Yield a type and those that its fields may have, each once."""
     known: list[Any] = []  # not a set: an annotation may have no hash
     left = [type_]
     while left:
@@ -96,10 +101,8 @@ def leaves_fields_out(type_: Any) -> bool:
         if any(one is other for other in known):
             continue
         known.append(one)
-        if isinstance(one, type) and uncompared(one):
-            return True
+        yield one
         left += [*get_args(one), *_annotations(one)]
-    return False
 
 
 def _annotations(of: Any) -> list[Any]:

@@ -96,7 +96,7 @@ def fault_in_fields(type_: Any) -> str | None:
     seen: set[int] = set()
     while todo:
         path, kind = todo.pop()
-        if isinstance(kind, msgspec.inspect.CustomType):
+        if isinstance(kind, msgspec.inspect.CustomType) and not hasattr(kind.cls, "__fastq_secret__"):
             name = getattr(kind.cls, "__qualname__", kind.cls)
             return f"field '{path}' is a {name}, which JSON cannot hold; give the job a key by which its worker finds the object"
         if id(getattr(kind, "cls", kind)) not in seen:
@@ -118,7 +118,7 @@ def _parts_of(kind: msgspec.inspect.Type) -> list[tuple[str, msgspec.inspect.Typ
 def _unwritable(value: Any) -> str | None:
     """Say why JSON cannot hold a value."""
     try:
-        msgspec.json.encode(value, enc_hook=as_known)
+        msgspec.json.encode(value, enc_hook=as_plain)
     except Exception as error:  # noqa: BLE001 - a subclass's own conversion may raise anything
         reason = str(error)
         return reason[:1].lower() + reason[1:]
@@ -130,6 +130,11 @@ def as_known(value: object) -> int:
     if isinstance(value, int):
         return int(value)
     raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")  # as msgspec says it
+
+
+def as_plain(value: Any) -> Any:
+    """Give msgspec the value in a Secret, too: for digests, which show nothing."""
+    return value.reveal() if hasattr(type(value), "__fastq_secret__") else as_known(value)
 
 
 def show(value: Any) -> str:

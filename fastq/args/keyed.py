@@ -132,15 +132,15 @@ def _fields(type_: msgspec.inspect.Type) -> dict[str, Any] | None:
     """Return the fields of a type that is no union, with their types; None where nobody can tell."""
     if _is_unknown(type_):
         return None
-    if isinstance(type_, msgspec.inspect.CustomType):
-        return {name: field.annotation for name, field in type_.cls.model_fields.items()}  # type: ignore[attr-defined]
+    if isinstance(type_, msgspec.inspect.CustomType):  # a pydantic model; a Secret has none that anybody may name
+        return {name: field.annotation for name, field in getattr(type_.cls, "model_fields", {}).items()}
     return {field.name: field.type for field in getattr(type_, "fields", ())}  # numbers, texts and lists have none
 
 
 def _is_unknown(type_: msgspec.inspect.Type) -> bool:
     """Tell whether values of this type may have fields that nobody knows."""
     if isinstance(type_, msgspec.inspect.CustomType):
-        return not hasattr(type_.cls, "model_fields")
+        return not (hasattr(type_.cls, "model_fields") or hasattr(type_.cls, "__fastq_secret__"))
     return isinstance(type_, msgspec.inspect.AnyType | msgspec.inspect.DictType)
 
 

@@ -46,9 +46,13 @@ from fastq.args.options import (
     check_tags,
 )
 from fastq.args.queues import gates_at
+from fastq.args.secret import allowed
+from fastq.args.secret.ring import keyed
+from fastq.args.secret.sealing import SealingCodec
+from fastq.args.secret.values import has_secrets, hide
 from fastq.args.text import ArgsCodec
 from fastq.args.unique import Asked, Unique, check_unique
-from fastq.args.versions.upgrades import OlderCodec, Upgrades, check_version
+from fastq.args.versions.upgrades import Upgrades, check_version
 from fastq.errors import ArgsError, OptionError, UnknownKind
 
 if sys.version_info >= (3, 13):
@@ -80,6 +84,7 @@ class UntypedOptions(TypedDict, total=False):
     forbid_unknown_keys: bool
     aliases: Sequence[str]
     version: int
+    encrypted: bool
 
 
 class KindOptions(UntypedOptions, total=False):
@@ -115,11 +120,12 @@ class Kind(Generic[A, R]):
         forbid_unknown_keys: bool = False,
         aliases: Sequence[str] = (),
         version: int = 1,
+        encrypted: bool = False,
         result: Any = None,
     ) -> None:
         self.name = check_kind_name(name)
         self.aliases = check_aliases(aliases, name)  # its former names, the newest first
-        self.type = type
+        self.type, self.encrypted = type, encrypted
         self.result = None if result is None else check_result(result)
         self.queue = None if queue is None else check_queue(queue)
         self.priority = None if priority is None else check_priority(priority)
@@ -142,7 +148,6 @@ class Kind(Generic[A, R]):
         if version > 1:
             self.kept[VERSION.name] = version
         self.upgrades = Upgrades(self.name, version)
-        self._older: dict[int, OlderCodec] = {}  # by version; two threads at once make the same
 
     @property
     def place(self) -> str:
@@ -155,7 +160,15 @@ class Kind(Generic[A, R]):
         if reason := unfinished(self.type):
             raise ArgsError(self.name, reason)
         self.check_fields()
+        if self.hides:
+            names = (self.name, *self.aliases)
+            return SealingCodec(names, self.type, whole=self.encrypted, forbid_unknown_keys=self.forbid_unknown_keys)
         return ArgsCodec(self.name, self.type, forbid_unknown_keys=self.forbid_unknown_keys)
+
+    @cached_property
+    def hides(self) -> bool:
+        """Tell whether these args are stored encrypted, all of them or some fields; to be asked when the class is complete."""
+        return self.encrypted or has_secrets(self.type)
 
     def reads(self, version: str) -> bool:
         """Tell whether args of a version, as a job states it, are of one that this program knows."""
@@ -164,26 +177,41 @@ class Kind(Generic[A, R]):
     def reading(self, version: str) -> ArgsCodec[A]:
         """Return how args of a version are read that this program knows; the empty text stands for 1."""
         older = int(version or 1)
-        if older == self.version:
-            return self.codec
-        if older not in self._older:
-            self._older[older] = OlderCodec(self.codec, self.upgrades, older)
-        return self._older[older]
+        return self.codec if older == self.version else self.upgrades.codec(older, self.codec)
 
     def key_of(self, unique: Unique, args: A, text: bytes, queue: str) -> Asked:
-        """Return the key of a unique job. It is made with the oldest name of the kind, so a new name does not change the key."""
-        return unique.asked(args, text, self.aliases[-1] if self.aliases else self.name, queue, self.version)
+        """Return the key of a unique job. It is made with the oldest name of the kind, so a new name does not change the key.
+
+        Of args that are encrypted it tells nothing.
+        """
+        text = self.codec.plain(args) if self.hides else text
+        asked = unique.asked(args, text, self.aliases[-1] if self.aliases else self.name, queue, self.version)
+        hidden = self.hides and (self.encrypted or allowed.is_told_by(unique, args))
+        return asked._replace(key=keyed(asked.key)) if hidden else asked
 
     def check_fields(self) -> None:
         """Raise OptionError if a gate or a key names a field that the args have not; to be called when the class is complete."""
-        for gate in gates_at(self.gates, self.queue or DEFAULT_QUEUE):
-            gate.check(self.type, self.name)
+        self._check_gates(gates_at(self.gates, self.queue or DEFAULT_QUEUE))
         if self.unique is not None:
-            self.unique.check(self.type, self.name)
+            self.check_unique(self.unique)
+
+    def check_unique(self, unique: Unique) -> None:
+        """Raise OptionError if a key names a field that the args have not, or collects what is encrypted as a whole."""
+        unique.check(self.type, self.name)
+        if self.encrypted:
+            allowed.check_collecting(unique, self.name)
+
+    def _check_gates(self, gates: Sequence[Gate]) -> None:
+        for gate in gates:
+            gate.check(self.type, self.name)
+        if gates and self.hides:
+            allowed.check_gates(gates, self.type, self.name, encrypted=self.encrypted)
 
     def gates_of(self, args: A, queue: str) -> str | None:
         """Return the gates that a job goes through in a queue, with its keys, as JSON; None if kind and queue have none."""
         gates = gates_at(self.gates, queue)
+        if gates and self.hides:
+            self._check_gates(gates)  # those of a queue that was named at this enqueue
         return entries(gates, args, self.name) if gates else None
 
     def __repr__(self) -> str:
@@ -248,6 +276,8 @@ def _check_options(kind: str, options: KindOptions) -> None:
 
 
 def _attach(cls: type[Args], kind: Kind[Any]) -> None:
+    if kind.encrypted:
+        hide(cls)
     type.__setattr__(cls, "__fastq_kind__", kind)  # past a metaclass that may refuse attributes
 
 

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from fastq.args.faults import as_known, endless_number, show
+from fastq.args.faults import as_plain, endless_number, show
 from fastq.args.keyed import ABSENT, By, check_by, check_fields, found, names_of, types_at
 from fastq.args.meta import Key
 from fastq.args.options import MAX_DELAY
@@ -55,7 +55,7 @@ CHECKED = 1_000
 """Declarations that are known to fit their kinds: a guess at more than a program has. A call may make one of its own each time,
 with a function or a time that differs, so without a bound a program that runs for long would keep them all."""
 
-_sorted = msgspec.json.Encoder(enc_hook=as_known, order="sorted").encode
+_sorted = msgspec.json.Encoder(enc_hook=as_plain, order="sorted").encode
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 

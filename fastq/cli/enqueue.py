@@ -105,7 +105,7 @@ def _checked(options: argparse.Namespace, config: Config) -> tuple[Kind[Any], An
     args = kind.codec.decode(msgspec.json.encode(given))
     known = field_names(kind.type)
     if known is None:  # the written JSON has all fields of a pydantic model, and of a mapping the given ones
-        seen = msgspec.json.decode(kind.codec.encode(args))
+        seen = msgspec.json.decode(kind.codec.plain(args))
         known = list(seen) if isinstance(seen, dict) else list(given)
     if unknown := [name for name in given if name not in known]:
         raise ArgsError(kind.name, f"no such field; {kind.place} has {', '.join(known) or 'none'}", field=unknown[0])

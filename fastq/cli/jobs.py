@@ -1,4 +1,4 @@
-"""`fastq jobs`: list and show jobs, say why one waits, signal, retry, cancel and delete them.
+"""`fastq jobs`: list and show jobs, say why one waits, signal, retry, cancel and delete them, encrypt their args anew.
 
 Runs in the main thread of the command, and keeps nothing.
 """
@@ -15,6 +15,7 @@ import msgspec
 
 from fastq import admin
 from fastq.admin.jobs import PATIENCE, SIGNAL
+from fastq.admin.sealed.rotation import rotate_keys
 from fastq.admin.unique import SHORT
 from fastq.args.versions.names import told
 from fastq.cli.terminal import output, settings
@@ -44,6 +45,8 @@ examples:
   fastq jobs cancel 42          a running job is asked to end
   fastq jobs list --state discarded --json | jq '.[].id' |
     xargs -r fastq jobs retry
+  fastq jobs rotate-keys pay    encrypt the args of the jobs of a kind that wait
+                                with the newest of FASTQ_ARGS_KEYS
 
 Exit code 1 if one of the ids could not be done, or did not end in time.
 """
@@ -108,7 +111,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     changing = [actions.add_parser(name, help=text) for name, (text, _) in CHANGES.items()]
     for action in changing:
         action.add_argument("ids", type=_positive, metavar="ID", nargs="+")
-    for action in (listing, showing, telling, waiting, signalling, *changing):
+    rotating = actions.add_parser("rotate-keys", help="encrypt the args of a kind's jobs anew, with the newest key")
+    rotating.add_argument("kind", metavar="KIND")
+    for action in (listing, showing, telling, waiting, signalling, rotating, *changing):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -127,7 +132,22 @@ def main(options: argparse.Namespace) -> int:
             return _show(connection, options)
         if options.action == "why":
             return _why(connection, options)
+        if options.action == "rotate-keys":
+            return _rotate(connection, options)
         return _change(connection, options)
+
+
+def _rotate(connection: Connection, options: argparse.Namespace) -> int:
+    told = rotate_keys(connection, options.kind)
+    if options.json:
+        output.json(told)
+    else:
+        output.out(f"{output.plural(told.jobs, 'job')} of kind '{told.kind}' encrypted anew, with the key '{told.key}'")
+        if told.left:
+            output.note(f"{output.plural(told.left, 'job')} ran or changed meanwhile: do it once more when they have ended")
+        if told.unreadable:
+            output.note(f"{output.plural(told.unreadable, 'job')} cannot be opened, the first is {told.sample}: {told.reason}")
+    return 1 if told.left or told.unreadable else 0
 
 
 def _list(connection: Connection, options: argparse.Namespace) -> int:

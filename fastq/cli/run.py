@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fastq import admin, app, log
 from fastq.admin.queues import COUNT
 from fastq.args.options import DEFAULT_QUEUE
+from fastq.args.secret.ring import ring
 from fastq.args.versions.names import names_of
 from fastq.cli.terminal import set_gates, settings, shared_queues
 from fastq.cli.terminal.database import Database, found, tell_app
@@ -98,10 +99,12 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _check(registry: Registry) -> None:
-    """Refuse workers that no process could run."""
+    """Refuse workers that no process could run: of a mode that is unknown, or of encrypted args without a key."""
     from fastq.work.modes import check_modes  # noqa: PLC0415 - loads asyncio, which other commands do not need
 
     check_modes(registry.workers.values())
+    if any(worker.kind.hides for worker in registry.workers.values()):
+        ring()
 
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:

@@ -10,6 +10,7 @@ import operator
 from typing import TYPE_CHECKING, SupportsIndex
 
 from fastq.args.hook import ENQUEUEING, check_hooks
+from fastq.args.secret.ring import take
 from fastq.config import Config, settled
 from fastq.enqueue.calls import RECORD
 from fastq.errors import ConfigError, OptionError
@@ -33,6 +34,7 @@ class Settings:
         if not config.database_url:
             raise ConfigError("a client needs a database: set FASTQ_DATABASE_URL, or write Client('postgresql://...')")
         self.config = config
+        take(config.args_keys, config.args_unique_key)
         self.url = config.database_url
         self.schema = config.schema
         self.channel = config.channel

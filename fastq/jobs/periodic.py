@@ -99,7 +99,7 @@ class PeriodicJob(Declaration):
             self.kind = kind_of(args, kind)
             self.args = self.kind.codec.encode(args, MAX_BYTES)
             self._given = args
-            self._told = _in_order(args, self.args)
+            self._told = self.kind.codec.digest(args) if self.kind.hides else _in_order(args, self.args)
             self.missed, self.backfill = _policy(options.get("missed", "once"))
             self.run_on_start = _flag(options.get("run_on_start", False))
             self._options = _job_options(options)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 from fastq.args.hook import WORKING, check_hooks
 from fastq.errors import FastqError, OptionError, RegistryError
 from fastq.hooks.around import composed
+from fastq.hooks.concealing import concealing
 from fastq.hooks.function import WorkerOptions, worker_of
 from fastq.hooks.handlers import CrashHandler, ErrorHandler
 from fastq.joblogs import keeping
@@ -175,7 +176,7 @@ class Registry:
         handlers = [handler for handler in (self._errors, self._crashes) if handler]
         for handler in handlers:
             handler.check(worker)
-        work = composed(worker, [*handlers, *self._hooks, *worker.kind.hooks, *own])
+        work = composed(worker, [*handlers, *self._hooks, *worker.kind.hooks, *own, *concealing(worker.kind)])
         keeps = self._logs if worker.logs is None else worker.logs
         return keeping.within(work, is_async=worker.is_async) if keeps else work
 

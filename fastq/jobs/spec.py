@@ -132,7 +132,7 @@ def unique_of(kind: Kind[Any], options: Options, own: Options | None = None) -> 
     given = (own.get("unique") if own is not None else None) or options.get("unique")
     if given is None:
         return kind.unique
-    check_unique(given).check(kind.type, kind.name)
+    kind.check_unique(check_unique(given))
     return given
 
 

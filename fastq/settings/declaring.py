@@ -124,10 +124,13 @@ def queue_list() -> Reader[dict[str, int]]:
     return parse_queues, f"NAME or NAME=CONCURRENCY, comma-separated, concurrency 1 to {MAX_CONCURRENCY}"
 
 
-def setting(default: object, reader: Reader[Any], help: str, why: str) -> Any:  # noqa: A002 - it is the help
-    """Declare a setting: its default, how it is read, its line of help and the reason of its default."""
+def setting(default: object, reader: Reader[Any], help: str, why: str, *, secret: bool = False) -> Any:  # noqa: A002 - it is the help
+    """Declare a setting: its default, how it is read, its line of help and the reason of its default.
+
+    The value of a secret one is in no message, and it is no flag.
+    """
     parse, allowed = reader
-    metadata = {"parse": parse, "allowed": allowed, "help": help, "why": why}
+    metadata = {"parse": parse, "allowed": allowed, "help": help, "why": why, "secret": secret}
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)

@@ -36,13 +36,14 @@ def test_the_help_of_a_command_has_examples(fastq, name):
 def test_run_has_a_flag_for_every_setting_and_names_its_variable(fastq):
     told = " ".join(fastq("run", "--help").stdout.split())
 
-    assert [setting.name for setting in fields(Config) if f"[{variable_of(setting.name)};" not in told] == []
+    missing = [setting.name for setting in fields(Config) if f"[{variable_of(setting.name)};" not in told]
+    assert missing == [setting.name for setting in fields(Config) if setting.metadata["secret"]]
 
 
 def test_help_settings_tells_flag_variable_and_default_of_every_setting(fastq):
     told = fastq("help", "settings").stdout
 
-    assert [setting.name for setting in fields(Config) if f"   {variable_of(setting.name)}   default: " not in told] == []
+    assert [setting.name for setting in fields(Config) if f"{variable_of(setting.name)}   default: " not in told] == []
 
 
 def test_an_unknown_command_is_answered_with_the_nearest_one(fastq):
@@ -74,7 +75,7 @@ def test_a_word_for_the_things_that_a_command_is_about_names_the_command(word, c
         (("run", "app"), "expected MODULE:REGISTRY such as app.jobs:registry, got 'app'; for a registry called"),
         (("run", "app:empty"), "app:empty has no workers; write @empty.register above them"),
         (("dev", "app.py"), "expected MODULE:REGISTRY"),
-        (("jobs",), "required: ACTION, one of list, show, why, wait, signal, retry, cancel, delete; see fastq jobs --help"),
+        (("jobs",), "one of list, show, why, wait, signal, retry, cancel, delete, rotate-keys; see fastq jobs --help"),
         (("jobs", "list", "--bogus"), "fastq jobs list: unrecognized arguments: --bogus; see fastq jobs list --help"),
         (("leader", "resign", "--term", "x"), "argument --term: expected a whole number, got 'x'"),
         (("enqueue", "note", "{}", "--delay", "x"), "argument --delay: expected seconds, got 'x'"),

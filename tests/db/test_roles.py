@@ -9,8 +9,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fastq import Args, Client, Enqueue, Every, Limit, Registry, Unique, admin
+from fastq import Args, Client, Enqueue, Every, Kind, Limit, Registry, Unique, admin, use_keys
 from fastq.admin import dead, gates, leaders, periodic
+from fastq.admin.sealed import rotation
+from fastq.args.secret import ring
 from fastq.lead import definitions
 from fastq.leases import lease
 from fastq.postgres import db
@@ -162,6 +164,17 @@ def replay_dead(session):
     assert dead.delete_dead(session, kind="sort") == 1
 
 
+def rotate_keys(session):
+    use_keys({"old": bytes(32)})
+    sealed = Kind("nap", SortArgs, encrypted=True).codec.encode(SortArgs([])).decode()
+    use_keys({"new": bytes(range(32)), "old": bytes(32)})
+    try:
+        session.execute(f"update fastq.job set args = '{sealed}' where kind = 'nap'")
+        assert rotation.rotate_keys(session, "nap").jobs == 2
+    finally:
+        ring.forget()
+
+
 def pause_queues(session):
     admin.pause_queue(session, "default")
     assert admin.resume_queue(session, "default")
@@ -254,6 +267,7 @@ ACTIONS = {
     "read the values of steps": lambda session: session.run("step_list", 1),
     "list discarded jobs in groups": list_dead,
     "replay and delete discarded jobs": replay_dead,
+    "encrypt args with another key": rotate_keys,
     "pause and resume queues": pause_queues,
     "set and remove the numbers of gates": set_gates,
     "define periodic jobs": define_periodic,

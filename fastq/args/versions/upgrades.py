@@ -24,7 +24,7 @@ import msgspec
 from fastq.args.faults import as_known, show
 from fastq.args.text import ArgsCodec
 from fastq.errors import ArgsError, OptionError
-from fastq.texts import told
+from fastq.texts import name_of, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,6 +50,7 @@ class Upgrades:
         self._kind = kind
         self._version = version
         self._steps: dict[int, Any] = {}
+        self._codecs: dict[int, OlderCodec] = {}  # by version; two threads at once make the same
 
     def add(self, from_version: object, function: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Add the step from one version to the next."""
@@ -76,7 +77,13 @@ class Upgrades:
             return self._version - 1
         return next((version for version in range(self.oldest, self._version) if version not in self._steps), None)
 
-    def upgraded(self, args: Any, version: int) -> Any:
+    def codec(self, version: int, newest: ArgsCodec[Any]) -> OlderCodec:
+        """Return how the args of an older version are read; made once."""
+        if version not in self._codecs:
+            self._codecs[version] = OlderCodec(newest, self, version)
+        return self._codecs[version]
+
+    def upgraded(self, args: Any, version: int, told: Callable[[BaseException], str] = told) -> Any:
         """Return the args of a version as the newest one has them, or raise ArgsError that names the step."""
         if version < self.oldest:
             what = f"their version is {version}, and this program upgrades args from version {self.oldest} on"
@@ -87,7 +94,7 @@ class Upgrades:
             except BaseException as error:
                 raise ArgsError(self._kind, f"the upgrade from version {one} raised {told(error)}") from error
             if not isinstance(args, dict):
-                raise ArgsError(self._kind, f"the upgrade from version {one} returned {show(args)}: expected a dict")
+                raise ArgsError(self._kind, f"the upgrade from version {one} returned a {name_of(args)}: expected a dict")
         return args
 
 
@@ -101,6 +108,7 @@ class OlderCodec(ArgsCodec[Any]):
         self._newest = newest
         self._upgrades = upgrades
         self._version = version
+        self._told = told if newest.as_written else name_of  # the text of an exception may have a value that is encrypted
 
     def decode(self, encoded: bytes) -> Any:
         """Read the args of one job, or raise ArgsError that names the step or the field."""
@@ -115,13 +123,14 @@ class OlderCodec(ArgsCodec[Any]):
         return self._newest.decode_whole(b"[" + b",".join(upgraded) + b"]")
 
     def _upgraded(self, texts: Iterable[bytes]) -> list[bytes]:
-        return [self._in_json(self._upgrades.upgraded(_read(text), self._version)) for text in texts]
+        opened = map(self._newest.opened, texts)
+        return [self._in_json(self._upgrades.upgraded(_read(text), self._version, self._told)) for text in opened]
 
     def _in_json(self, args: dict[str, Any]) -> bytes:
         try:
             return _write(args)
         except Exception as error:
-            reason = f"the upgrade from version {self._version} has made what is no JSON: {told(error)}"
+            reason = f"the upgrade from version {self._version} has made what is no JSON: {self._told(error)}"
             raise ArgsError(self.kind, reason) from error
 
 

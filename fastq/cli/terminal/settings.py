@@ -33,7 +33,7 @@ def add_all(parser: argparse.ArgumentParser) -> None:
     add_database(parser)
     group = parser.add_argument_group("settings", "why each default is what it is: fastq help settings")
     for setting in fields(Config):
-        if setting.name not in DATABASE:
+        if setting.name not in DATABASE and not setting.metadata["secret"]:
             _add(group, setting)
 
 
@@ -55,12 +55,14 @@ def reference() -> str:
     """Describe every setting: its flag, variable, default and meaning, the values allowed, and the reason of the default."""
     blocks = []
     for setting in fields(Config):
-        head = f"{flag_of(setting.name)}   {variable_of(setting.name)}   default: {_default(setting) or 'none'}"
         meta = setting.metadata
+        flag = "" if meta["secret"] else f"{flag_of(setting.name)}   "
+        head = f"{flag}{variable_of(setting.name)}   default: {_default(setting) or 'none'}"
         text = f"{meta['help']}. Allowed: {meta['allowed']}." + (f" Why: {meta['why']}." if meta["why"] else "")
         blocks.append(f"{head}\n{textwrap.indent(textwrap.fill(text, 75), '    ')}")
     intro = (
-        "Each setting is a flag of `fastq run` and a variable; a flag that is given\nwins, then the variable, then the default."
+        "Each setting is a flag of `fastq run` and a variable, a secret a variable\n"
+        "alone; a flag that is given wins, then the variable, then the default."
     )
     return f"{intro}\n\n" + "\n\n".join(blocks)
 

@@ -17,6 +17,8 @@ from fastq.admin import gates, held, pauses, unique
 from fastq.admin.gates import GateRow
 from fastq.admin.held import HeldRow
 from fastq.admin.pauses import PauseRow, Target
+from fastq.admin.sealed import rotation
+from fastq.admin.sealed.rotation import Rotated
 from fastq.admin.unique import KeyRow
 
 if TYPE_CHECKING:
@@ -108,6 +110,13 @@ class Operators:
         no such key is held.
         """
         return self._asked(unique.giving_up(key), conn)
+
+    def rotate_keys(self, kind: str, *, conn: Conn | None = None) -> Rotated:
+        """Encrypt the args of a kind's living jobs anew, with the newest key, where another one has encrypted them.
+
+        Jobs that run are left alone, and counted: once `left` and `unreadable` are 0, no living job needs an older key.
+        """
+        return self._asked(rotation.rotating(kind), conn)
 
     def _asked(self, asking: Asking[T], conn: Conn | None) -> T:
         """Run statements that follow one another."""

@@ -16,6 +16,8 @@ from fastq.admin import gates, held, pauses, unique
 from fastq.admin.gates import GateRow
 from fastq.admin.held import HeldRow
 from fastq.admin.pauses import PauseRow, Target
+from fastq.admin.sealed import rotation
+from fastq.admin.sealed.rotation import Rotated
 from fastq.admin.unique import KeyRow
 
 if TYPE_CHECKING:
@@ -107,6 +109,13 @@ class AsyncOperators:
         no such key is held.
         """
         return await self._asked(unique.giving_up(key), conn)
+
+    async def rotate_keys(self, kind: str, *, conn: AsyncConn | None = None) -> Rotated:
+        """Encrypt the args of a kind's living jobs anew, with the newest key, where another one has encrypted them.
+
+        Jobs that run are left alone, and counted: once `left` and `unreadable` are 0, no living job needs an older key.
+        """
+        return await self._asked(rotation.rotating(kind), conn)
 
     async def _asked(self, asking: Asking[T], conn: AsyncConn | None) -> T:
         """Run statements that follow one another."""

@@ -199,6 +199,7 @@ class KindBatch:
     __slots__ = (
         "_claimed",
         "around",
+        "asks_for",
         "claim",
         "ends",
         "gated",
@@ -228,11 +229,7 @@ class KindBatch:
         self.around: Any = tie.around
         self.steps: dict[int, Any] | None = None  # what attempts know of their steps: steps/attempt.py writes it
         self.version = tie.version
-
-    @property
-    def asks_for(self) -> str:
-        """Return the name under which its jobs ask for a worker."""
-        return name_of(self.kind, self.version)
+        self.asks_for = name_of(kind, tie.version) if tie.version else kind  # the name under which its jobs ask for a worker
 
     def found(self, worker: Worker[Any], work: Callable[[Any], Any], row: int) -> None:
         """Take the worker of the kind and the function to call with each job; `row` is the first of them."""
