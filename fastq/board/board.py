@@ -14,6 +14,7 @@ each worker process maps it. Everything is a 64-bit integer, written whole, so a
         unanswered claim     its number, queue and lowest seq of the claim under way: it may still commit
         one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none), the
         and mode             timeout of that job, and the last one that it executed before it came to rest
+        cells                the jobs that are gathered into bundles, of which a slot executes many at once (cells.py)
 
 Every claimed job is in a slot or in the ring until its completion is written, also one that ran long, has ended and waits in the
 outbox. Only the producer adds to the ring (the main thread of a broken process marks ended ids in it, just before it exits).
@@ -32,6 +33,7 @@ from array import array
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from fastq.board.cells import Cells
 from fastq.board.cursor_words import CursorWords
 from fastq.errors import FastqError
 
@@ -88,13 +90,14 @@ class Board:
         self._modes = modes  # ways of executing; all processes that map the file must give the same values of all of these
         self._processes = processes
         self._lane_words = [LANE_WORDS + 3 * slots + _ring_words(ring, slots) for slots in self.concurrency]
-        self._desk_words = DESK_WORDS + modes * sum(self._lane_words)
+        self._desk_words = DESK_WORDS + modes * sum(self._lane_words) + Cells.words_for(ring)
         self._desks_at = CursorWords.COUNT * len(self.concurrency)
         size = 8 * (self._desks_at + self._desk_words * processes)
         if os.fstat(fd).st_size < size:
             os.ftruncate(fd, size)
         self._map = mmap.mmap(fd, size)
         self.words = memoryview(self._map).cast("q")
+        self._cells: dict[int, Cells] = {}  # by process; the main thread's, and the recovery's
 
     @classmethod
     def make(cls, concurrency: Sequence[int], processes: int, ring: int, modes: int = 1) -> Board:
@@ -131,7 +134,8 @@ class Board:
         assert 0 <= mode < self._modes, f"a board for {self._modes} modes has no lane of mode {mode}"
         at = self._desks_at + self._desk_words * process + DESK_WORDS
         at += self._modes * sum(self._lane_words[:queue]) + mode * self._lane_words[queue]
-        return LaneBoard(self.words[at : at + self._lane_words[queue]], self.concurrency[queue], self.ring)
+        words = self.words[at : at + self._lane_words[queue]]
+        return LaneBoard(words, self.concurrency[queue], self.ring, self.cells(process))
 
     def lanes(self, process: int, queue: int) -> list[LaneBoard]:
         """Return the lanes of a process for one queue, one for each mode."""
@@ -141,12 +145,19 @@ class Board:
         """Return all lanes of a process's desk."""
         return [lane for queue in range(len(self.concurrency)) for lane in self.lanes(process, queue)]
 
+    def cells(self, process: int) -> Cells:
+        """Return the cells of a process's desk, for the jobs of bundles: one object, for its lanes share the lock."""
+        if process not in self._cells:
+            end = self._desks_at + self._desk_words * (process + 1)
+            self._cells[process] = Cells(self.words[end - Cells.words_for(self.ring) : end], self.ring)
+        return self._cells[process]
+
     def executing(self) -> int:
-        """Count the jobs that the processes of this host execute."""
+        """Count the jobs that the processes of this host execute, a bundle as one."""
         return sum(self.executing_at(desk) for desk in range(self._processes))
 
     def executing_at(self, process: int) -> int:
-        """Count the jobs that one process executes."""
+        """Count the jobs that one process executes, a bundle as one."""
         return sum(word > 0 for lane in self.all_lanes(process) for word in lane.slots)
 
     def overdue(self, process: int, now: int, spare: int) -> bool:
@@ -172,6 +183,7 @@ class Board:
         _wipe(self.desk(process))
         for lane in self.all_lanes(process):
             lane.clear()
+        self.cells(process).clear()
 
 
 class LaneBoard:
@@ -180,7 +192,9 @@ class LaneBoard:
     The thread of a slot writes the three words of its slot; the producer's thread writes the ring.
     """
 
-    def __init__(self, words: memoryview, slots: int, ring: int) -> None:
+    def __init__(self, words: memoryview, slots: int, ring: int, cells: Cells) -> None:
+        self.ring = ring  # jobs of the process that may be claimed and unwritten
+        self.cells = cells  # of the process, for bundles of any lane
         self._head = words[:LANE_WORDS]
         self.slots = words[LANE_WORDS : LANE_WORDS + slots]
         self.limits = words[LANE_WORDS + slots : LANE_WORDS + 2 * slots]  # timeout in ns by slot, 0: none

@@ -100,6 +100,9 @@ class Recovery(Threaded):
             claimed += held[0]
             executing |= held[1]
             done |= lane.ended(told=bool(shown[board.LEFT]))
+        cells = self._board.cells(desk)
+        in_bundles, at_work = cells.outstanding()
+        claimed, executing, done = list({*claimed, *in_bundles}), executing | at_work, done | cells.ended_with(done)
         dead = Dead(
             number=number,
             pid=pid,
