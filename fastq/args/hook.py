@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
     from fastq.jobs.job import Job
 
-WORKING, ENQUEUEING = ("work", "work_async", "around"), ("enqueue",)
+WORKING, ENQUEUEING = ("work", "work_async", "around", "work_many", "work_many_async"), ("enqueue",)
 """The methods of a hook that are called around work, and around an enqueue."""
 
 CALLS = {
     "work": "def work(self, job, proceed)",
     "work_async": "async def work_async(self, job, proceed)",
     "around": "def around(self, job) with one yield in it",
+    "work_many": "def work_many(self, jobs, proceed)",
+    "work_many_async": "async def work_many_async(self, jobs, proceed)",
     "enqueue": "def enqueue(self, enqueuing)",
 }
 """Each method of a hook as one writes it."""
@@ -91,7 +93,8 @@ class Hook:
     """Derive from this and write one or more of its methods; give the object to a registry, a kind, a worker or a client.
 
     Around `def work` there is `work`, around `async def work` there is `work_async`, and `around` serves both where something is
-    only opened and closed again. `enqueue` sees each job before it is enqueued.
+    only opened and closed again. Around `work_many` of a batch worker there are `work_many` and `work_many_async`. `enqueue` sees
+    each job before it is enqueued.
     """
 
     def work(self, job: Job[Any], proceed: Callable[[], object]) -> object:  # noqa: ARG002 - for a hook's own method
@@ -105,6 +108,14 @@ class Hook:
     def around(self, job: Job[Any]) -> Iterator[None]:  # noqa: ARG002 - the same
         """Open something, yield once, close it; an exception of the work is raised at the yield, and goes on after that."""
         yield
+
+    def work_many(self, jobs: Sequence[Job[Any]], proceed: Callable[[], object]) -> object:  # noqa: ARG002 - the same
+        """Work the jobs of one call of a `def work_many`; what is returned may name other results for some, as there."""
+        return proceed()
+
+    async def work_many_async(self, jobs: Sequence[Job[Any]], proceed: Callable[[], Awaitable[object]]) -> object:  # noqa: ARG002 - the same
+        """Work the jobs of one call of an `async def work_many`: the same, with `await proceed()`."""
+        return await proceed()
 
     def enqueue(self, enqueuing: Enqueuing) -> None:
         """Look at a job that is about to be enqueued, change its options, have values travel with it, or raise to refuse it."""
@@ -157,11 +168,11 @@ def _check_method(hook: Hook, name: str) -> None:
     method = getattr(hook, name)
     generates = inspect.isgeneratorfunction(method)
     awaits = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
-    if not callable(method) or generates is not (name == "around") or awaits is not (name == "work_async"):
+    if not callable(method) or generates is not (name == "around") or awaits is not name.endswith("_async"):
         if name == "around" and hasattr(method, "__wrapped__"):
             raise OptionError(f"hook {_told(hook)}.around is decorated; leave the decorator away: {CALLS[name]}")
         raise OptionError(f"hook {_told(hook)}.{name}: expected {CALLS[name]}")
-    given = ("job",) if name == "around" else ("enqueuing",) if name == "enqueue" else ("job", "proceed")
+    given = ("job",) if name in ("around", "enqueue") else ("job", "proceed")
     signature = inspect.signature(method)
     try:
         signature.bind(*given)

@@ -10,6 +10,7 @@ than SHORTEST characters, which would take letters out of every text, and none t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from fastq.args.secret.values import Secret
 from fastq.texts import CONCEALED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from fastq.args.kinds import Kind
     from fastq.jobs.job import Job
@@ -39,9 +40,36 @@ class Concealing(Hook):
         try:
             yield
         except BaseException as error:
-            with suppress(Exception):  # an exception without room for it, args that cannot be walked
-                setattr(error, CONCEALED, hidden_texts(job.args, whole=self._whole))
+            self._note(error, [job])
             raise
+
+    def work_many(self, jobs: Sequence[Job[Any]], proceed: Callable[[], object]) -> object:
+        """Let the work of a batch worker be done: an exception may tell of any of its jobs, be it raised or returned."""
+        try:
+            return self._noted(proceed(), jobs)
+        except BaseException as error:
+            self._note(error, jobs)
+            raise
+
+    async def work_many_async(self, jobs: Sequence[Job[Any]], proceed: Callable[[], Awaitable[object]]) -> object:
+        """Let it be done on the event loop."""
+        try:
+            return self._noted(await proceed(), jobs)
+        except BaseException as error:
+            self._note(error, jobs)
+            raise
+
+    def _noted(self, results: object, jobs: Sequence[Job[Any]]) -> object:
+        told = results.values() if isinstance(results, Mapping) else results if isinstance(results, list | tuple) else [results]
+        for result in told:
+            if isinstance(result, BaseException):
+                self._note(result, jobs)
+        return results
+
+    def _note(self, error: BaseException, jobs: Iterable[Job[Any]]) -> None:
+        with suppress(Exception):  # an exception without room for it, args that cannot be walked
+            texts = {text for job in jobs for text in hidden_texts(job.args, whole=self._whole)}
+            setattr(error, CONCEALED, sorted(texts, key=len, reverse=True))
 
 
 def hidden_texts(args: Any, *, whole: bool) -> list[str]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from fastq.args.hook import Hook
 from fastq.args.meta import CRASHED
 from fastq.errors import RegistryError
+from fastq.hooks.many import results_of
 from fastq.jobs.declaration import is_function
 from fastq.jobs.job import JobInterrupt, JobTimeout
 from fastq.jobs.outcome import Snooze, Verdict
@@ -28,7 +29,7 @@ from fastq.jobs.worker_faults import place
 from fastq.texts import name_of, told
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from fastq.jobs.job import Job
     from fastq.jobs.worker import Worker
@@ -147,6 +148,30 @@ class ErrorHandler(_Handler):
                 raise
             return decided
 
+    def work_many(self, jobs: Sequence[Job[Any]], proceed: Callable[[], object]) -> object:
+        """Ask about the exception of each job that has failed."""
+        try:
+            results = results_of(jobs, proceed())
+        except BaseException as raised:
+            decided = [self._decision(job, raised) for job in jobs]
+            if not any(decided):
+                raise
+            return [decision or raised for decision in decided]
+        asked = zip(jobs, results, strict=True)
+        return [(self._decision(job, it) or it) if isinstance(it, BaseException) else it for job, it in asked]
+
+    async def work_many_async(self, jobs: Sequence[Job[Any]], proceed: Callable[[], Awaitable[object]]) -> object:
+        """Ask about the exception of each job that has failed."""
+        try:
+            results = results_of(jobs, await proceed())
+        except BaseException as raised:
+            decided = [await self._decision_async(job, raised) for job in jobs]
+            if not any(decided):
+                raise
+            return [decision or raised for decision in decided]
+        asked = zip(jobs, results, strict=True)
+        return [(await self._decision_async(job, it) or it) if isinstance(it, BaseException) else it for job, it in asked]
+
     def _decision(self, job: Job[Any], raised: BaseException) -> Verdict | None:
         error = failure_of(raised)
         if error is None:
@@ -167,7 +192,7 @@ class ErrorHandler(_Handler):
 
 
 class CrashHandler(_Handler):
-    """Asks, before `work`, about the crash that has ended the attempt before."""
+    """Asks, before `work`, about the crash that has ended the attempt before. A job of a batch worker is alone then."""
 
     decorator = "@registry.on_crash"
     wanted = "def handle(job: Job[Any], crash: Crash) -> Snooze | None"
@@ -183,6 +208,14 @@ class CrashHandler(_Handler):
         crash = crash_of(job)
         decided = None if crash is None else _due(await self._ask_async(job, crash), crash)
         return await proceed() if decided is None else decided
+
+    def work_many(self, jobs: Sequence[Job[Any]], proceed: Callable[[], object]) -> object:
+        """Ask about the crash of a job that is given alone, since there was one."""
+        return self.work(jobs[0], proceed)
+
+    async def work_many_async(self, jobs: Sequence[Job[Any]], proceed: Callable[[], Awaitable[object]]) -> object:
+        """Ask about the crash of a job that is given alone."""
+        return await self.work_async(jobs[0], proceed)
 
 
 def failure_of(raised: BaseException) -> BaseException | None:

@@ -16,10 +16,11 @@ import msgspec
 
 from fastq.args.hook import Enqueuing, Hook
 from fastq.hooks.handlers import failure_of
+from fastq.hooks.many import results_of
 from fastq.jobs.outcome import Cancel, Discard, RateLimited, Retry, Snooze, Standing, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from types import TracebackType
 
     from fastq.jobs.job import Job
@@ -76,6 +77,46 @@ class Watcher(Hook):
         """Watch an `async def work`."""
         with self.watch(job) as watch:
             return watch.returned(await proceed())
+
+    def work_many(self, jobs: Sequence[Job[Any]], proceed: Callable[[], object]) -> object:
+        """Watch a `def work_many`, in the name of each job."""
+        watches = [self.watch(job).__enter__() for job in jobs]
+        try:
+            value = proceed()
+        except BaseException as raised:
+            _close(watches, [raised] * len(jobs))
+            raise
+        return _told(watches, value)
+
+    async def work_many_async(self, jobs: Sequence[Job[Any]], proceed: Callable[[], Awaitable[object]]) -> object:
+        """Watch an `async def work_many`, in the name of each job."""
+        watches = [self.watch(job).__enter__() for job in jobs]
+        try:
+            value = await proceed()
+        except BaseException as raised:
+            _close(watches, [raised] * len(jobs))
+            raise
+        return _told(watches, value)
+
+
+def _told(watches: Sequence[Watch], value: object) -> object:
+    """Have watches end as their jobs do, and return the value."""
+    try:
+        results = results_of([watch.job for watch in watches], value)
+    except (TypeError, ValueError) as error:
+        results = [error] * len(watches)
+    _close(watches, results)
+    return value
+
+
+def _close(watches: Sequence[Watch], results: Sequence[object]) -> None:
+    """End watches with these results, the last one first: each may have put itself in the place of the one before it."""
+    for watch, result in reversed([*zip(watches, results, strict=True)]):
+        if isinstance(result, BaseException) and not isinstance(result, Verdict):
+            watch.__exit__(type(result), result, result.__traceback__)
+        else:
+            watch.returned(result)
+            watch.__exit__(None, None, None)
 
 
 def has_next(job: Job[Any]) -> bool:

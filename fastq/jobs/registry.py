@@ -23,11 +23,12 @@ from fastq.hooks.around import composed
 from fastq.hooks.concealing import concealing
 from fastq.hooks.function import WorkerOptions, worker_of
 from fastq.hooks.handlers import CrashHandler, ErrorHandler
+from fastq.hooks.many import composed_many
 from fastq.joblogs import keeping
 from fastq.jobs.declaration import Declaration, SingletonDeclaration, singleton_name
 from fastq.jobs.periodic import PeriodicJob, PeriodicOptions
 from fastq.jobs.worker import Worker, WorkerDeclaration
-from fastq.jobs.worker_faults import place
+from fastq.jobs.worker_faults import place, takes_many
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -176,8 +177,10 @@ class Registry:
         handlers = [handler for handler in (self._errors, self._crashes) if handler]
         for handler in handlers:
             handler.check(worker)
-        work = composed(worker, [*handlers, *self._hooks, *worker.kind.hooks, *own, *concealing(worker.kind)])
-        keeps = self._logs if worker.logs is None else worker.logs
+        many = takes_many(worker, Worker)
+        compose = composed_many if many else composed
+        work = compose(worker, [*handlers, *self._hooks, *worker.kind.hooks, *own, *concealing(worker.kind)])
+        keeps = self._logs and not many if worker.logs is None else worker.logs
         return keeping.within(work, is_async=worker.is_async) if keeps else work
 
     def _compose_anew(self) -> None:

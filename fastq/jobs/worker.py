@@ -13,8 +13,8 @@ state of a job: it is one object for all of them.
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, Never, TypeVar, get_args, get_origin
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, Never, TypeAlias, TypeVar, get_args, get_origin
 
 from fastq.args.faults import fault_in_fields
 from fastq.args.gates import Gate
@@ -28,13 +28,22 @@ from fastq.jobs.declaration import Declaration
 from fastq.jobs.job import Job
 from fastq.jobs.outcome import Verdict
 from fastq.jobs.retry import default_delay
-from fastq.jobs.worker_faults import check_worker, name_of, place, settle_options, unknown_argument
+from fastq.jobs.worker_faults import check_worker, name_of, place, settle_options, takes_many, unknown_argument
 
 A = TypeVar("A")
 W = TypeVar("W", bound="Worker[Any]")
 
-THREADS, LOOP, ISOLATED = "threads", "loop", "isolated"
-"""Modes of `def work`, of `async def work`, and of either in a process for each job."""
+Result: TypeAlias = R | Verdict | BaseException | None
+"""What `work_many` returns for one job."""
+
+THREADS, LOOP, ISOLATED, BUNDLES = "threads", "loop", "isolated", "bundles"
+"""Modes of `def work`, of `async def work`, of either in a process for each job, and of `work_many` in both forms."""
+
+UP_TO = 100
+"""Jobs of a bundle at most, where the worker says nothing: a guess at what one call of an API or one statement takes well."""
+
+WITHIN = 0.5
+"""Seconds for which the first job of a bundle waits for others: a guess at a delay of which nobody takes note."""
 
 DEFAULT_TIMEOUT = 60.0  # s; most jobs take less than one, and a thread that hangs must not keep its slot for long
 
@@ -44,10 +53,12 @@ class Worker(Generic[A, R]):
 
     `Worker[SortArgs, list[str]]` declares the type of the value that `work` returns, which a program that waits gets again.
 
+    A batch worker has `work_many` in place of `work`, and is given many jobs in one call: docs/batch-workers.md.
+
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
-    `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `logs`, `isolate`. May be written: `retry_delay`.
-    Once it is registered, `kind`, `is_async` and `mode` tell which jobs it works, and how; `called` is `work` with the hooks
-    around it.
+    `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `logs`, `isolate`; with `work_many` also `up_to`,
+    `within`, `same`. May be written: `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which jobs it works,
+    and how; `called` is `work`, or `work_many`, with the hooks around it.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"
@@ -63,6 +74,9 @@ class Worker(Generic[A, R]):
     logs: bool | None = None  # True: what its jobs log and print is kept; None: as the registry says
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
     isolate: bool | Isolate = False  # True, or Isolate(memory=...): each job runs in a process of its own
+    up_to: int = UP_TO  # jobs of one call of `work_many`, at most
+    within: float = WITHIN  # s for which the first of them waits for others
+    same: str | tuple[str, ...] | None = None  # a field of the args, or several, that is alike in all of them
 
     kind: Kind[A, R]  # set when registered
     is_async: bool = False  # set when registered: whether it is `async def work`
@@ -80,6 +94,15 @@ class Worker(Generic[A, R]):
 
     def work(self, job: Job[A]) -> R | Verdict | Awaitable[R | Verdict | None] | None:
         """Do the job. Return anything (done); return or raise `Snooze(seconds)`, `Cancel(reason)`; raise to fail the attempt."""
+        raise NotImplementedError
+
+    def work_many(self, jobs: Sequence[Job[A]]) -> Result[R] | Sequence[Result[R]] | Mapping[Job[A], Result[R]] | Awaitable[Any]:
+        """Do many jobs at once, in place of `work`. Return nothing: all are done; raise: all attempts fail.
+
+        Where they end differently, return a list with a result for each job, in their order, or a dict with those of some: the
+        others are done. A result is what `work` would return, or an exception, by which the attempt fails. A decision, such as
+        `Snooze(60)`, that is no part of a list or dict is one for all.
+        """
         raise NotImplementedError
 
     def retry_delay(self, attempt: int, error: BaseException) -> float:  # noqa: ARG002 - for a worker's own method
@@ -133,9 +156,10 @@ class WorkerDeclaration(Declaration):
         check_worker(worker, Worker)
         settle_options(worker, kind, _declared_result(type(worker)))
         worker.kind = kind
-        worker.is_async = inspect.iscoroutinefunction(worker.work)
-        if worker.mode in (THREADS, LOOP):  # any other way is stated in the class, and has its own form of `work`
-            worker.mode = ISOLATED if worker.isolate else LOOP if worker.is_async else THREADS
+        many = takes_many(worker, Worker)
+        worker.is_async = inspect.iscoroutinefunction(worker.work_many if many else worker.work)
+        if worker.mode in (THREADS, LOOP, BUNDLES):  # any other way is stated in the class, and has its own form of `work`
+            worker.mode = BUNDLES if many else ISOLATED if worker.isolate else LOOP if worker.is_async else THREADS
         worker.called = self._composed(worker) if self._composed is not None else None
 
     def row(self) -> tuple[str, ...]:
@@ -144,6 +168,7 @@ class WorkerDeclaration(Declaration):
         timeout = "none" if worker.timeout is None else f"{worker.timeout:g} s"
         attempts = str(worker.kind.max_attempts or DEFAULT_MAX_ATTEMPTS)
         work = ("async" if worker.is_async else "sync") + (", isolated" if worker.isolate else "")
+        work += f", up to {worker.up_to}" if worker.mode == BUNDLES else ""
         return (self.name, type(worker).__qualname__, worker.kind.queue or DEFAULT_QUEUE, timeout, attempts, work)
 
 

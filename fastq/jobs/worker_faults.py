@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastq.args.gates import check_gates
+from fastq.args.keyed import check_by, check_fields
 from fastq.args.meta import TIMES
 from fastq.args.options import check_either, check_max_attempts, check_priority, check_queue, check_span
 from fastq.args.unique import check_unique
@@ -25,8 +26,24 @@ if TYPE_CHECKING:
     from fastq.args.kinds import Kind
     from fastq.jobs.worker import Worker
 
-ATTRIBUTES = ("queue", "priority", "max_attempts", "gates", "unique", *TIMES, "timeout", "hooks", "archive", "logs", "isolate")
-METHODS = ("retry_delay",)
+OF_MANY = ("up_to", "within", "same")
+"""Attributes that say which jobs come into one call of `work_many`."""
+
+ATTRIBUTES = (
+    "queue",
+    "priority",
+    "max_attempts",
+    "gates",
+    "unique",
+    *TIMES,
+    "timeout",
+    "hooks",
+    "archive",
+    "logs",
+    "isolate",
+    *OF_MANY,
+)
+METHODS = ("retry_delay", "work_many")
 """Attributes and methods that a worker may have besides `work`: a similar name is probably one of them, misspelt."""
 
 FOREIGN = {
@@ -34,6 +51,8 @@ FOREIGN = {
     **dict.fromkeys(("time_limit", "soft_time_limit"), "timeout"),
     **dict.fromkeys(("isolated", "subprocess", "process_per_job", "fork"), "isolate"),
     **dict.fromkeys(("middleware", "middlewares", "hook"), "hooks"),
+    **dict.fromkeys(("batch_size", "chunk_size", "max_batch_size", "flush_every"), "up_to"),
+    **dict.fromkeys(("batch_timeout", "flush_interval", "max_delay"), "within"),
 }
 """Names that other job queues have for ours: a user who comes from there and writes one of them means ours."""
 
@@ -49,6 +68,15 @@ CLASS_LINE = {
 }
 """Attributes that have no effect in a worker's body -> how to write them instead."""
 
+LONGEST_WAIT = 60.0
+"""Seconds for which the first job of a bundle may wait: it is claimed meanwhile, and a process that stops hands it back."""
+
+OF_ONE = {
+    "isolate": "a process of its own is for one job",
+    "logs": "a line that is logged or printed there is nobody's",
+}
+"""Options that a batch worker cannot have -> why."""
+
 ALIKE = 0.8
 """How alike a name and a slip of it are: `timout`, `time_out`, `attempts`; `queue_url` and `timer` are not."""
 
@@ -56,6 +84,7 @@ ALIKE = 0.8
 def check_worker(worker: Worker[Any], base: type[Worker[Any]]) -> None:
     """Refuse a worker if its jobs would fail, or if it states something that has no effect; `base` is the class `Worker`."""
     _check_work(worker, base)
+    _check_of_one(worker, base)
     _check_retry_delay(worker)
     _check_attributes(type(worker), base)
 
@@ -63,11 +92,56 @@ def check_worker(worker: Worker[Any], base: type[Worker[Any]]) -> None:
 def _check_work(worker: Worker[Any], base: type[Worker[Any]]) -> None:
     """Refuse a `work` that could not be called, or that would not run its body when called."""
     cls = type(worker)
-    if cls.work is base.work or not callable(worker.work):
-        raise RegistryError(f"{place(cls)} has no work method; write: def work(self, job: Job[...]) -> None")
-    _check_call(worker, "work", "a job and nothing else", "def work(self, job: Job[...])", None)
-    if inspect.isgeneratorfunction(worker.work) or inspect.isasyncgenfunction(worker.work):
-        raise RegistryError(f"{place(cls)}.work has a yield in it, so calling it would run nothing; return instead")
+    name, what, wanted = "work", "a job and nothing else", "def work(self, job: Job[...])"
+    if takes_many(worker, base):
+        if cls.work is not base.work:
+            raise RegistryError(f"{place(cls)} has work and work_many; write one of them: work for each job, work_many for many")
+        if cls.mode != base.mode:
+            raise RegistryError(f"{place(cls)}.mode: work_many is executed in a way of its own; leave mode={cls.mode!r} out")
+        name, what, wanted = "work_many", "a list of jobs and nothing else", "def work_many(self, jobs: Sequence[Job[...]])"
+    elif own := next((name for name in OF_MANY if getattr(cls, name) is not getattr(base, name)), None):
+        raise RegistryError(f"{place(cls)}.{own} has an effect on work_many alone; write that in place of work, or leave it out")
+    elif cls.work is base.work or not callable(worker.work):
+        raise RegistryError(f"{place(cls)} has no work method; write: {wanted} -> None")
+    _check_call(worker, name, what, wanted, None)
+    if inspect.isgeneratorfunction(getattr(worker, name)) or inspect.isasyncgenfunction(getattr(worker, name)):
+        raise RegistryError(f"{place(cls)}.{name} has a yield in it, so calling it would run nothing; return instead")
+
+
+def takes_many(worker: Worker[Any], base: type[Worker[Any]]) -> bool:
+    """Tell whether a worker is given many jobs in one call."""
+    return type(worker).work_many is not base.work_many
+
+
+def _check_of_one(worker: Worker[Any], base: type[Worker[Any]]) -> None:
+    """Refuse an option of workers with one job at a time, where one call has many."""
+    for name, why in OF_ONE.items():
+        if getattr(worker, name) and takes_many(worker, base):
+            raise RegistryError(
+                f"{place(type(worker))}.{name}: a call of work_many has many jobs, and {why}; write def work for it"
+            )
+
+
+def _settle_many(worker: Worker[Any], type_: Any) -> None:
+    """Check which jobs come into one call of `work_many`."""
+    where = place(type(worker))
+    up_to: Any = worker.up_to
+    within: Any = worker.within
+    if not isinstance(up_to, int) or isinstance(up_to, bool) or up_to < 1:
+        raise RegistryError(f"{where}.up_to: expected a number of jobs from 1 on, got {up_to!r}")
+    number = isinstance(within, int | float) and not isinstance(within, bool)
+    if not number or not 0 <= within <= LONGEST_WAIT:
+        raise RegistryError(
+            f"{where}.within: expected seconds from 0 to {LONGEST_WAIT:.0f}, got {within!r}; jobs that are to come together "
+            "after a longer time are better enqueued with a delay"
+        )
+    try:
+        check_by(worker.same, f"{where}.same")
+        check_fields(worker.same, type_, f"{where}.same")
+    except FastqError as error:
+        raise RegistryError(str(error)) from error
+    if callable(worker.same):
+        raise RegistryError(f"{where}.same: expected the name of a field, such as 'account_id', or several; got a function")
 
 
 def _check_retry_delay(worker: Worker[Any]) -> None:
@@ -124,6 +198,7 @@ def settle_options(worker: Worker[Any], kind: Kind[Any], result: Any = None) -> 
     """Check the worker's options, and the type of its results, and give the kind those that it leaves open."""
     cls = type(worker)
     _check_own(worker, place(cls))
+    _settle_many(worker, kind.type)
     checks: dict[str, Callable[[Any], Any]] = {
         "queue": check_queue,
         "priority": check_priority,
