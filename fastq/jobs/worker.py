@@ -57,8 +57,8 @@ class Worker(Generic[A, R]):
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
     `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `logs`, `isolate`; with `work_many` also `up_to`,
-    `within`, `same`. May be written: `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which jobs it works,
-    and how; `called` is `work`, or `work_many`, with the hooks around it.
+    `within`, `same`. May be written: `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which jobs it
+    works, and how; `called` is `work`, or `work_many`, with the hooks around it.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastq.errors import RegistryError
+from fastq.work.execute.bundles import Bundles
 from fastq.work.execute.loop import Loop
 from fastq.work.execute.threads import Threads
 from fastq.work.isolated.apart import Apart
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from fastq.work.execute.mode import Mode
     from fastq.work.shared.lane import Outbox
 
-MODES: tuple[type[Mode], ...] = (Threads, Loop, Apart)
+MODES: tuple[type[Mode], ...] = (Threads, Loop, Apart, Bundles)
 
 
 def check_modes(workers: Iterable[Worker[Any]]) -> None:
@@ -40,11 +41,14 @@ def modes_for(workers: Iterable[Worker[Any]], outbox: Outbox) -> list[Mode]:
 
     Called before any thread of the process runs: a mode may fork here.
     """
+    all_workers = list(workers)
     by_mode: dict[str, list[Worker[Any]]] = {}
-    for worker in workers:
+    for worker in all_workers:
         by_mode.setdefault(worker.mode, []).append(worker)
     wanted = by_mode or {MODES[0].name: []}
     modes = [mode(outbox, number) for number, mode in enumerate(MODES) if mode.name in wanted]
     for mode in modes:
         mode.prepare(wanted[mode.name])
+    for mode in modes:
+        mode.meet(modes, all_workers)
     return modes

@@ -11,10 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fastq import Args, Config, Job
+from fastq import Args, Config, Job, Worker
 from fastq.board.board import Board
 from fastq.host.listener import Listener
 from fastq.host.recovery import Recovery
@@ -28,6 +29,7 @@ from fastq.results.progress import Note
 from fastq.service import Service
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
+from fastq.work.execute.bundles import Bundles
 from fastq.work.execute.loop import Loop
 from fastq.work.execute.mode import Mode
 from fastq.work.execute.threads import Threads
@@ -95,10 +97,20 @@ def apart(config: Config, url: str) -> Service:
     return mode(Apart, config)
 
 
-def mode(kind: type[Mode], config: Config) -> Service:
+class Awaiting(Worker[Args]):
+    mode, is_async = "bundles", True
+
+
+def bundles(config: Config, url: str) -> Service:
+    """With an event loop of its own; its threads start with the first jobs."""
+    return mode(Bundles, config, Awaiting())
+
+
+def mode(kind: type[Mode], config: Config, *workers: Worker[Any]) -> Service:
     """Make a way of executing, with one queue."""
     made = kind(Outbox(), 0)
-    made.prepare([])
+    made.prepare(workers)
+    made.meet([made], workers)
     made.lane(Board.make([4], 2, 16).lane(0, 0, 0), 4, lambda: None)
     return made
 
@@ -147,6 +159,7 @@ def elector(config: Config, url: str) -> Service:
 MAKERS: dict[type[Service], Callable[[Config, str], Service]] = {
     Apart: apart,
     Away: away,
+    Bundles: bundles,
     Completer: completer,
     Elector: elector,
     Inboxes: inboxes,
@@ -172,6 +185,7 @@ INSIDE = {
     "Track": "a term starts and ends its tracks",
     "Term": "it begins and ends with a lease: the maintainer has its terms",
     "Executor": "the mode has its executors",
+    "BundleSlot": "the same",
     "Runner": "the singletons of a process have their runners",
 }
 """Classes that start threads and are no services: who ends those threads."""

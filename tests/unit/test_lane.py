@@ -129,9 +129,9 @@ def test_jobs_that_are_taken_out_before_they_start_leave_their_places_to_others(
     feed = Feed(0, "default", [lane, loop])
     job, task = (SimpleNamespace(batch=SimpleNamespace(worker=SimpleNamespace(mode=mode))) for mode in ("threads", "loop"))
     feed.put([job, task, job], 0)
-    assert feed.inlet.busy() == EXECUTORS
+    assert feed.busy() == EXECUTORS
 
     assert feed.drain() == [job, job, task]
-    assert (feed.inlet.busy(), list(lane.inbox), list(loop.inbox)) == (0, [], [])
+    assert (feed.busy(), list(lane.inbox), list(loop.inbox)) == (0, [], [])
     feed.put([task, task], 0)
     assert list(loop.inbox) == [task, task]

@@ -38,6 +38,11 @@ class AsyncArgs(Args, kind="async"):
     what: str
 
 
+@dataclass
+class TogetherArgs(Args, kind="together"):
+    what: str
+
+
 def do(job):
     """Do what a job says; no C call but short ones, so that it can be interrupted and not be ended."""
     started.set()
@@ -84,10 +89,23 @@ class AsyncWorker(Worker[AsyncArgs]):
         return delay(error)
 
 
-KINDS = {"threads": "sync", "loop": "async"}
+@registry.register
+class TogetherWorker(Worker[TogetherArgs]):
+    timeout = 0.05
+    up_to = 1
+
+    def work_many(self, jobs):
+        [result] = map(do, jobs)
+        return None if result is None else [result]
+
+    def retry_delay(self, attempt, error):
+        return delay(error)
 
 
-@pytest.fixture(params=[Threads, Loop], ids=lambda mode: mode.name)
+KINDS = {"threads": "sync", "loop": "async", "bundles": "together"}
+
+
+@pytest.fixture(params=[Threads, Loop, Bundles], ids=lambda mode: mode.name)
 def running(request, monkeypatch):
     """Give a mode with one slot that runs, the transitions that its slot goes through, and a function that hands it a job."""
     seen, store = set(), Slot.__setattr__
@@ -161,7 +179,7 @@ def test_a_job_that_does_not_end_is_told_of_by_the_watchdog_alone(running, what)
     job = running.put(what)
     assert started.wait(5)
     watchdog = tick_until(running, lambda: running.outbox.jobs)
-    assert running.slot.held() is None
+    assert running.slot.held() == ()
     go_on.set()
 
     [told] = running.outbox.jobs
@@ -201,9 +219,17 @@ def test_no_other_change_of_the_teller_is_let_pass(running):
 
 def test_a_process_has_the_modes_that_its_workers_are_of_in_the_order_of_the_board():
     workers = registry.workers
-    assert {worker.kind.name: worker.mode for worker in workers.values()} == {"sync": "threads", "async": "loop"}
+    assert {worker.kind.name: worker.mode for worker in workers.values()} == {
+        "sync": "threads",
+        "async": "loop",
+        "together": "bundles",
+    }
 
-    assert [(mode.name, mode.number) for mode in modes_for(workers.values(), Outbox())] == [("threads", 0), ("loop", 1)]
+    assert [(mode.name, mode.number) for mode in modes_for(workers.values(), Outbox())] == [
+        ("threads", 0),
+        ("loop", 1),
+        ("bundles", 2),
+    ]
     assert [(mode.name, mode.number) for mode in modes_for([workers["async"]], Outbox())] == [("loop", 1)]
     assert [(mode.name, mode.number) for mode in modes_for([], Outbox())] == [("threads", 0)]
 
@@ -212,5 +238,6 @@ def test_a_mode_that_there_is_not_is_refused():
     class Other(SyncWorker):
         mode = "fibres"
 
-    with pytest.raises(RegistryError, match=r"Other\.mode: expected one of 'threads', 'loop', 'isolated', got 'fibres'"):
+    names = "'threads', 'loop', 'isolated', 'bundles'"
+    with pytest.raises(RegistryError, match=rf"Other\.mode: expected one of {names}, got 'fibres'"):
         check_modes([SyncWorker(), Other()])

@@ -130,12 +130,12 @@ class Demand:
 
     def wanted(self, room: int) -> int:
         """Return how many jobs to claim now, 0 for none, and bound the cursor's next claim; `room` is the ring's."""
-        budget, inlet = self._budget, self._feed.inlet
+        budget, feed = self._budget, self._feed
         self._cursor.claims.bound = self.portion.bound(budget)
         most = self.portion.limit(self._config.batch)
         prefetch = self.prefetch()
         self.low = prefetch // 2
-        waiting, free = len(inlet.inbox), max(0, self._feed.concurrency - inlet.busy())
+        waiting, free = feed.waiting(), feed.room()
         if (waiting > self.low and waiting >= free) or (budget.came != budget.left and budget.room() <= 0):
             self.jobs = 0
         else:
@@ -156,20 +156,20 @@ class Demand:
         now, feed, config = time.monotonic(), self._feed, self._config
         if now - self._measured_at >= PACE_WINDOW:
             # Jobs that have ended, not those that have started: idle executors start a burst of slow jobs in no time.
-            ended = max(self._ended, feed.claimed - len(feed.inlet.inbox) - feed.inlet.busy())
+            ended = max(self._ended, feed.claimed - feed.waiting() - feed.busy())
             seconds = now - self._measured_at
             pace = (ended - self._ended) / seconds
             kept = PACE_KEPT ** (seconds / PACE_WINDOW)
             self.pace = max(pace, kept * self.pace + (1 - kept) * pace)
             self._measured_at, self._ended = now, ended
-        if feed.handed and not feed.inlet.inbox and self._cursor.words.backlog:
+        if feed.handed and not feed.waiting() and self._cursor.words.backlog:
             self._ran_dry(now)
         return min(READY * config.batch, int(self.pace * config.prefetch))
 
     def _ran_dry(self, now: float) -> None:
         """Raise the pace to that of the jobs handed out last: nothing came after them, so the pace of the rounds is too low."""
         feed, config = self._feed, self._config
-        ended = max(0, feed.handed - feed.inlet.busy())
+        ended = max(0, feed.handed - feed.busy())
         pace = ended / max(now - feed.handed_at, 1e-6)
         self.pace = max(self.pace, min(pace, GROWTH * ended / max(config.prefetch, PACE_WINDOW)))
         feed.handed = 0

@@ -237,6 +237,11 @@ class KindBatch:
         for rule in self.around:
             rule.put_around(self, row)
 
+    @property
+    def beside(self) -> bool:
+        """Tell whether any job of the claim has tags or meta."""
+        return bool(self._claimed.beside)
+
     def now(self) -> datetime:
         """Say what time it is by the database's clock, for jobs that have meta."""
         return self._claimed.now()

@@ -34,7 +34,7 @@ from fastq.work.shared import forks
 from fastq.work.shared.lane import Lane, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job, JobInterrupt
@@ -91,6 +91,7 @@ class Loop(Mode):
 
     def __init__(self, outbox: Outbox, number: int) -> None:
         super().__init__(outbox, number)
+        self.guests: Callable[[], Sequence[Slot]] = tuple  # slots of others whose coroutines run here; the main thread's
         self._slots: list[LoopSlot] = []  # of all lanes; complete before the loop runs
         self._finished = False  # written by the main thread
         self._loop = asyncio.new_event_loop()
@@ -100,6 +101,11 @@ class Loop(Mode):
     def slots(self) -> Sequence[LoopSlot]:
         """Return the slots of all lanes."""
         return self._slots
+
+    @property
+    def bound(self) -> Sequence[Slot]:
+        """Return these, and those of guests: a coroutine that blocks the loop holds all of them up."""
+        return [*self._slots, *self.guests()]
 
     def lane(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> LoopLane:
         """Make a lane for a queue, and its slots. The main thread's, as the next four."""
@@ -135,6 +141,10 @@ class Loop(Mode):
         self.answered = False
         self.call(self._answer)
 
+    def task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin a task with an empty context; called in the loop."""
+        return self._loop.create_task(coroutine, context=Context())
+
     def call(self, function: Callable[..., object], *args: object) -> None:
         """Have the loop call a function soon; any thread may."""
         self._loop.call_soon_threadsafe(function, *args)
@@ -161,7 +171,7 @@ class Loop(Mode):
         """Start as many free slots as there are jobs."""
         for _ in range(min(len(lane.free), len(lane.inbox))):
             slot = lane.free.pop()
-            slot.task = self._loop.create_task(self._run(slot), context=Context())
+            slot.task = self.task(self._run(slot))
 
     async def _run(self, slot: LoopSlot) -> None:
         """Work jobs while there are any, and leave the slot free in any case, also where a job has cancelled this task."""

@@ -3,7 +3,8 @@
 A mode takes jobs from the inboxes of its lanes, one per queue, and puts each job with its outcome into the outbox. It executes in
 *slots*, as many per lane as the queue's concurrency; a slot works one job after the other. The board shows each slot's job to the
 supervisor, and `Slot` shows it to the watchdog, which tells overdue jobs to end through `Slot.interrupt`, in the main thread of
-the worker process.
+the worker process. A slot of bundles.py executes a bundle of jobs at once: then that has the phases, the timeout and the teller
+that a job has elsewhere, and `jobs_of` gives its jobs.
 
 The main thread of a worker process makes modes, lanes and slots; each attribute and table below names its writer. The producer's
 thread reads the slots, too (shared/held.py). modes.py lists all modes. A mode is a module of its own and that list's line:
@@ -28,6 +29,7 @@ import enum
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fastq.jobs.job import JobCancelled
 from fastq.service import Service
 
 if TYPE_CHECKING:
@@ -36,7 +38,11 @@ if TYPE_CHECKING:
     from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job, JobInterrupt
     from fastq.jobs.worker import Worker
+    from fastq.work.bundles.bundle import Bundle
     from fastq.work.shared.lane import Lane, Outbox
+
+    Unit = Job[Any] | Bundle
+    """What a slot executes at once."""
 
 
 class Phase(enum.Enum):
@@ -79,26 +85,38 @@ class Slot(ABC):
     def __init__(self, lane: Lane, number: int) -> None:
         self.lane = lane
         self.number = number  # among the slots of its lane, on the board too
-        self.current: Job[Any] | None = None  # while EXECUTING
-        self.settling: Job[Any] | None = None  # while SETTLING
+        self.current: Unit | None = None  # while EXECUTING
+        self.settling: Unit | None = None  # while SETTLING
         self.teller = Teller.SLOT
         self.leaving = False  # written by the watchdog: the process stops and does not wait for the job
 
     @abstractmethod
-    def interrupt(self, job: Job[Any], reason: type[JobInterrupt], text: str) -> None:
+    def interrupt(self, job: Any, reason: type[JobInterrupt], text: str) -> None:
         """Raise an exception in the user's code if the slot still executes that job. The watchdog's."""
 
-    def occupant(self) -> tuple[Job[Any] | None, Phase]:
+    def cancel(self, ids: set[int]) -> None:
+        """Tell the slot's job that it was cancelled, if it is one of these. The watchdog's."""
+        job: Any = self.current
+        if job is not None and job.id in ids and not job.cancelled:
+            job.cancelled = True
+            self.interrupt(job, JobCancelled, "cancelled")
+
+    def jobs_of(self, unit: Any) -> Sequence[Job[Any]]:
+        """Return the jobs that are executed together as this one."""
+        return (unit,)
+
+    def occupant(self) -> tuple[Unit | None, Phase]:
         """Return the job that the slot has, and the phase of its attempt."""
         if (job := self.current) is not None:
             return job, Phase.EXECUTING
         return (job, Phase.SETTLING) if (job := self.settling) is not None else (None, Phase.RESTING)
 
-    def held(self) -> Job[Any] | None:
+    def held(self) -> Sequence[Job[Any]]:
         """Return the job that the slot will tell of; none if the watchdog has told of it, by a job in the outbox."""
-        return None if self.teller is Teller.WATCHDOG else self.occupant()[0]
+        unit = None if self.teller is Teller.WATCHDOG else self.occupant()[0]
+        return () if unit is None else self.jobs_of(unit)
 
-    def contest(self, job: Job[Any], phase: Phase) -> bool:
+    def contest(self, job: Unit, phase: Phase) -> bool:
         """Take the right to tell of a job from the slot; False if that job has just left this phase. The watchdog's."""
         self.tell_by(Teller.CONTESTED)
         if self.occupant() == (job, phase):
@@ -136,6 +154,14 @@ class Mode(Service, ABC):
     def slots(self) -> Sequence[Slot]:
         """Return the slots of all lanes."""
 
+    @property
+    def bound(self) -> Sequence[Slot]:
+        """Return the slots that are held up together if one of this mode's blocks its thread."""
+        return self.slots
+
+    def meet(self, modes: Sequence[Mode], workers: Sequence[Worker[Any]]) -> None:
+        """Take note of all modes and workers of the process; called once, before any lane is made."""
+
     @abstractmethod
     def lane(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> Lane:
         """Make a lane for a queue, and its slots; called before `start`."""
@@ -144,6 +170,9 @@ class Mode(Service, ABC):
     @abstractmethod
     def working(self) -> bool:
         """Tell whether a slot may still put something into the outbox."""
+
+    def cancel(self, ids: set[int]) -> None:
+        """Take note that these jobs were cancelled, if they wait here for others; those in slots are told by themselves."""
 
     def ask(self) -> None:
         """Have `answered` become true as soon as the mode's own thread comes to it: one job may hold up all of a mode."""

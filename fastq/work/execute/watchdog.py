@@ -34,9 +34,9 @@ from fastq.service import Service
 from fastq.work.execute.mode import Phase, Teller
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from fastq.work.execute.mode import Mode, Slot
+    from fastq.work.execute.mode import Mode, Slot, Unit
     from fastq.work.shared.lane import Outbox
 
 BEYOND_GRACE = 2.0
@@ -49,13 +49,13 @@ class Watched:
     def __init__(self, mode: Mode, slot: Slot) -> None:
         self.mode = mode
         self.slot = slot
-        self.job: Job[Any] | None = None
+        self.job: Unit | None = None
         self.phase = Phase.RESTING
         self.since = 0.0  # monotonic time at which the job was first seen in this phase
         self.overdue = False  # its timeout has come, and it was told
         self.interrupt_at: float | None = None  # monotonic time at which it is interrupted
 
-    def see(self, now: float) -> Job[Any] | None:
+    def see(self, now: float) -> Unit | None:
         """Look at the slot; begin anew unless its job is the one that we know, in the phase that we know. Return the job."""
         job, phase = self.slot.occupant()
         if self.job is not job or self.phase is not phase:
@@ -101,7 +101,7 @@ class Watchdog(Service):
                 self._await_answer(mode, now)
         self.kill_after = min((end for end in ends if end is not None), default=0.0)
 
-    def _look(self, watched: Watched, job: Job[Any], now: float) -> float | None:
+    def _look(self, watched: Watched, job: Unit, now: float) -> float | None:
         """Act on a slot's job if it is time; return the time by which we must have looked again, None if it does not matter."""
         slot, timeout = watched.slot, job.batch.timeout
         if timeout is not None and now >= watched.since + timeout and not watched.overdue:
@@ -130,25 +130,25 @@ class Watchdog(Service):
         """Hand back the jobs that a mode executes, uncharged: they may never go on, and a successor does them."""
         mode.given_up = True
         count = 0
-        for slot in mode.slots:
-            job, phase = slot.occupant()
-            if job is not None and slot.teller is Teller.SLOT and slot.contest(job, phase):
-                self._tell_for(slot, job, outcome.Release())
-                slot.interrupt(job, JobCancelled, mode.blocked)  # should the mode run on after all
-                count += 1
+        for slot in mode.bound:
+            unit, phase = slot.occupant()
+            if unit is not None and slot.teller is Teller.SLOT and slot.contest(unit, phase):
+                jobs = slot.jobs_of(unit)
+                self._tell_for(slot, [(job, outcome.Release()) for job in jobs])
+                slot.interrupt(unit, JobCancelled, mode.blocked)  # should the mode run on after all
+                count += len(jobs)
         emit(f"{mode.name}.given_up", level=logging.WARNING, handed_back=count, grace=self._grace)
 
     def executing(self) -> int:
-        """Count the jobs that are executing now and not given up."""
-        return len(self.held())
+        """Count the slots with jobs that are executing now and not given up."""
+        return sum(bool(watched.slot.held()) for watched in self._watched)
 
     def cancel(self, ids: set[int]) -> None:
-        """Tell these jobs, if they execute here, that they were cancelled."""
+        """Tell these jobs, if they execute here or wait here for others, that they were cancelled."""
+        for mode in self._modes:
+            mode.cancel(ids)
         for watched in self._watched:
-            job = watched.slot.current
-            if job is not None and job.id in ids and not job.cancelled:
-                job.cancelled = True
-                watched.slot.interrupt(job, JobCancelled, "cancelled")
+            watched.slot.cancel(ids)
 
     def cancel_all(self) -> None:
         """Tell every executing job that the process will not wait for it any longer."""
@@ -162,28 +162,34 @@ class Watchdog(Service):
 
     def held(self) -> list[Job[Any]]:
         """Return the jobs that are still executing and have not been given up."""
-        return [job for watched in self._watched if (job := watched.slot.held()) is not None]
+        return [job for watched in self._watched for job in watched.slot.held()]
 
-    def _give_up(self, watched: Watched, job: Job[Any], timeout: float) -> None:
-        if not watched.slot.contest(job, watched.phase):
+    def _give_up(self, watched: Watched, unit: Unit, timeout: float) -> None:
+        if not watched.slot.contest(unit, watched.phase):
             return
         told = f"and did not end within {self._grace:g} s of being told to"
         if watched.phase is Phase.SETTLING:
             told = "to tell its outcome (retry_delay, an error's text, a subscriber), and is not interrupted there"
-        failed = outcome.failed(job, f"JobTimeout: took longer than {timeout:g} s {told}")
-        fields = {"id": job.id, "kind": job.kind, **outcome.attempt_of(job, failed), "timeout": timeout, "grace": self._grace}
-        emit("job.given_up", level=logging.WARNING, **fields)
-        self._tell_for(watched.slot, job, failed)
+        ends: list[tuple[Job[Any], object]] = []
+        for job in watched.slot.jobs_of(unit):
+            failed = outcome.failed(job, f"JobTimeout: took longer than {timeout:g} s {told}")
+            fields = {"id": job.id, "kind": job.kind, **outcome.attempt_of(job, failed), "timeout": timeout, "grace": self._grace}
+            emit("job.given_up", level=logging.WARNING, **fields)
+            ends.append((job, failed))
+        self._tell_for(watched.slot, ends)
         self.given_up += 1
         mode = watched.mode
         if mode.asked_at is None:
             mode.asked_at = time.monotonic()
             mode.ask()
 
-    def _tell_for(self, slot: Slot, job: Job[Any], result: object) -> None:
-        """Tell the completer of a contested job's end: by a twin, as the job itself may still be written to."""
-        twin = Job(job.id, job.attempt, job.args, job.row, job.batch)
-        twin.outcome = job.outcome if isinstance(job.outcome, outcome.Standing) else result
+    def _tell_for(self, slot: Slot, ends: Iterable[tuple[Job[Any], object]]) -> None:
+        """Tell the completer of the ends of contested jobs: by twins, as the jobs themselves may still be written to."""
+        twins = []
+        for job, result in ends:
+            twin = Job(job.id, job.attempt, job.args, job.row, job.batch)
+            twin.outcome = job.outcome if isinstance(job.outcome, outcome.Standing) else result
+            twins.append(twin)
         slot.tell_by(Teller.WATCHDOG)
-        self._outbox.append(twin)
+        self._outbox.jobs.extend(twins)
         self._outbox.wake()

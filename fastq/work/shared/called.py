@@ -36,6 +36,11 @@ def call_of(worker: Worker[Any]) -> Callable[[Any], Any]:
     return django_jobs.within(work, is_async=worker.is_async)
 
 
+def many_of(worker: Worker[Any]) -> Callable[[Any], Any]:
+    """Return the function to call with the jobs of a bundle. Its jobs have no single current one."""
+    return django_jobs.within(worker.called or worker.work_many, is_async=worker.is_async)
+
+
 def unrun(value: object) -> TypeError | Retry | None:
     """Return an error if `work` returned a coroutine that has yet to run or a class that has yet to be called, else None.
 

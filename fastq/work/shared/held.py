@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Slot(Protocol):
-    """Where one job is executed."""
+    """Where one job is executed, or several together."""
 
-    def held(self) -> Job[Any] | None:
-        """Return the job that is there, unless the watchdog has reported its end already."""
+    def held(self) -> Sequence[Job[Any]]:
+        """Return the jobs that are there, unless the watchdog has reported their end already."""
         ...
 
 
@@ -73,11 +73,12 @@ class Held:
                 found += feed.dispatcher.inbox.copy()
             for lane in feed.lanes:
                 found += lane.inbox.copy()
-        found += [slot.held() for slot in self._slots]
+        for slot in self._slots:
+            found += slot.held()
         found += self._outbox.jobs.copy()
         found += self.completer.batch
         found += self.completer.writer.aside
-        return [job for job in found if job is not None and not isinstance(job, Mark)]
+        return [job for job in found if not isinstance(job, Mark)]
 
     def let_go(self) -> int:
         """Hand back the jobs that have not started, uncharged, through the outbox like any end of an attempt. Return how many."""

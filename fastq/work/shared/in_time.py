@@ -103,6 +103,9 @@ class TriedUntil:
     def put_around(self, batch: Any, row: int) -> None:
         """Leave the attempts as they are."""
 
+    def refuse(self, job: Job[Any]) -> None:
+        """Refuse none."""
+
     def judged(self, job: Job[Any], result: Failed) -> Failed:
         """Discard the job if its next attempt would come too late: this one was its last."""
         return Failed(result.error, None) if _too_late(self._key, job, result) else result

@@ -8,7 +8,8 @@ and `extend` are atomic in CPython, so there is no lock per job.
 
 A queue has a lane for each mode (work/execute/mode.py) that the app's workers are of. Where it has one, jobs go straight into
 that lane's inbox. Where it has several, they share the queue's concurrency: the jobs wait in a `Dispatcher` before the lanes, in
-their order, and enter the lane of their mode when a place is free. A queue with one lane has no dispatcher.
+their order, and enter the lane of their mode when a place is free. A queue with one lane has no dispatcher. A lane that gathers
+jobs into bundles shares no places (feed.py).
 
 A mark in an inbox (`Mark.REFILL`) says "here the inbox runs low": the slot that takes it calls the producer. `Mark.STOP` ends the
 thread that takes it. Jobs are handed out one by one: in bundles, a slow job would hold up the rest of its bundle.
@@ -45,11 +46,14 @@ class Mark(enum.Enum):
 class Lane(ABC):
     """The inbox of one queue for one mode; `mode`, `board`, `concurrency` and `call_producer` never change."""
 
+    gathers = False
+    """Whether its slots take many jobs at once, and their jobs none of the places that the lanes of a queue share."""
+
     def __init__(self, mode: str, board: LaneBoard, concurrency: int, call_producer: Callable[[], None]) -> None:
         self.mode = mode
         self.board = board
         self.concurrency = concurrency
-        self.inbox: deque[Any] = deque()
+        self.inbox: Any = deque()  # a lane that gathers has one of its own, with the same methods
         self.hungry = False  # written by the producer: there is more to claim; read and cleared by a slot that finds nothing
         self.call_producer = call_producer
         self.dispatcher: Dispatcher | None = None  # set once, before any thread starts
@@ -60,7 +64,15 @@ class Lane(ABC):
 
     @abstractmethod
     def busy(self) -> int:
-        """Count the slots that have a job."""
+        """Count the jobs that are in slots."""
+
+    def room(self) -> int:
+        """Count the jobs that could start at once if they came."""
+        return max(0, self.concurrency - self.busy())
+
+    def brought(self, mine: int, of: int) -> None:
+        """Take note how many of the jobs of a claim are for this lane, which gathers. The producer's."""
+        raise NotImplementedError
 
     def put(self, jobs: list[Job[Any]], low: int) -> None:
         """Add jobs in their order and wake the mode; a mark goes in where `low` jobs are left. The producer's."""
@@ -131,6 +143,10 @@ class Dispatcher:
     def busy(self) -> int:
         """Count the places that are taken. The producer's."""
         return self._places - self.free
+
+    def room(self) -> int:
+        """Count the places that are free."""
+        return max(0, self.free)
 
     def _fill(self) -> None:
         while self.free and (lane := self._let_in()):

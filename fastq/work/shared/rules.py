@@ -35,6 +35,10 @@ class Around(Protocol):
         """Wrap the batch's `work`, or set its `timeout`; `row` is the first of its jobs, none of which has started."""
         ...
 
+    def refuse(self, job: Job[Any], /) -> object:
+        """Return the outcome of an attempt that is not to start, None for any other; for jobs that do not pass `work`."""
+        ...
+
     def judged(self, job: Job[Any], result: Failed, /) -> Failed:
         """Return the failure of an attempt as it is, or another one in its place; never raise."""
         ...
