@@ -130,6 +130,14 @@ def check_periodic(database: str, printed: str) -> None:
     assert pulses[0][0] == pulses[0][1], "each tick once"
 
 
+def check_bulk(database: str, printed: str) -> None:
+    assert states(database) == [("view", "completed", 1500, 1), ("view", "discarded", 1, 1)]
+    counts = [int(number) for number in re.findall(r"insert (\d+) views of", printed)]
+    assert sum(counts) == 1500
+    assert max(counts) <= 200
+    assert len(counts) < 50
+
+
 def check_limits(database: str, printed: str) -> None:
     assert states(database) == [("call", "completed", 24, 1), ("export", "completed", 3, 1)]
     assert re.search(r"job \d+ waits at the gate 'crm-api' for key \"Ada\"", printed)
@@ -299,6 +307,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "singleton": check_singleton,
     "periodic": check_periodic,
     "isolation": check_isolation,
+    "bulk": check_bulk,
     "limits": check_limits,
     "order": check_order,
     "rates": check_rates,

@@ -15,6 +15,7 @@ from fastq.jobs.outcome import Failed, Output
 from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker
 from fastq.work.codec.codec import decode
+from fastq.work.execute.bundles import Bundles
 from fastq.work.execute.loop import Loop
 from fastq.work.execute.mode import PHASES, TELLERS, Phase, Slot, Teller
 from fastq.work.execute.threads import Threads
