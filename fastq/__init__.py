@@ -23,8 +23,8 @@ from fastq.args.hook import Enqueuing, Hook
 from fastq.args.kinds import Args, Kind, kind, upgrade
 from fastq.args.queues import Queue
 from fastq.args.rate import Rate
+from fastq.args.secret.hidden import Secret
 from fastq.args.secret.ring import use_keys
-from fastq.args.secret.values import Secret
 from fastq.args.unique import Unique
 from fastq.config import Config
 from fastq.enqueue.items import Enqueue, Enqueued

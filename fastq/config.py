@@ -20,8 +20,8 @@ import os
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from fastq.args.secret.hidden import HIDDEN
 from fastq.args.secret.ring import read_settings_by
-from fastq.args.secret.values import HIDDEN
 from fastq.errors import ConfigError
 from fastq.masked import masked
 from fastq.settings.cluster import ClusterSettings

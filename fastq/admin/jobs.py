@@ -18,7 +18,7 @@ import msgspec
 
 from fastq.args.gates import read_entries
 from fastq.args.meta import CAUSE, DEADLINE, EXPIRES, KEEP_TRYING_FOR, REPLAY_OF
-from fastq.args.secret.values import concealed
+from fastq.args.secret.hidden import concealed
 from fastq.args.unique import UNIQUE
 from fastq.awaiting.finished import JobProgress
 from fastq.jobs.job import State

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fastq.admin.session import Ask, answered
-from fastq.args.secret.values import concealed
+from fastq.args.secret.hidden import concealed
 from fastq.errors import OptionError
 
 if TYPE_CHECKING:

@@ -47,9 +47,9 @@ from fastq.args.options import (
 )
 from fastq.args.queues import gates_at
 from fastq.args.secret import allowed
+from fastq.args.secret.hidden import has_secrets, hide
 from fastq.args.secret.ring import keyed
 from fastq.args.secret.sealing import SealingCodec
-from fastq.args.secret.values import has_secrets, hide
 from fastq.args.text import ArgsCodec
 from fastq.args.unique import Asked, Unique, check_unique
 from fastq.args.versions.upgrades import Upgrades, check_version

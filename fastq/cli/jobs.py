@@ -15,9 +15,9 @@ import msgspec
 
 from fastq import admin
 from fastq.admin.jobs import PATIENCE, SIGNAL
-from fastq.admin.sealed.rotation import rotate_keys
 from fastq.admin.unique import SHORT
 from fastq.args.versions.names import told
+from fastq.cli.history import rotating
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found, opened
 from fastq.cli.waits import signals
@@ -111,9 +111,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     changing = [actions.add_parser(name, help=text) for name, (text, _) in CHANGES.items()]
     for action in changing:
         action.add_argument("ids", type=_positive, metavar="ID", nargs="+")
-    rotating = actions.add_parser("rotate-keys", help="encrypt the args of a kind's jobs anew, with the newest key")
-    rotating.add_argument("kind", metavar="KIND")
-    for action in (listing, showing, telling, waiting, signalling, rotating, *changing):
+    encrypting = actions.add_parser("rotate-keys", help="encrypt the args of a kind's jobs anew, with the newest key")
+    encrypting.add_argument("kind", metavar="KIND")
+    for action in (listing, showing, telling, waiting, signalling, encrypting, *changing):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -133,21 +133,8 @@ def main(options: argparse.Namespace) -> int:
         if options.action == "why":
             return _why(connection, options)
         if options.action == "rotate-keys":
-            return _rotate(connection, options)
+            return rotating.rotate(connection, options)
         return _change(connection, options)
-
-
-def _rotate(connection: Connection, options: argparse.Namespace) -> int:
-    told = rotate_keys(connection, options.kind)
-    if options.json:
-        output.json(told)
-    else:
-        output.out(f"{output.plural(told.jobs, 'job')} of kind '{told.kind}' encrypted anew, with the key '{told.key}'")
-        if told.left:
-            output.note(f"{output.plural(told.left, 'job')} ran or changed meanwhile: do it once more when they have ended")
-        if told.unreadable:
-            output.note(f"{output.plural(told.unreadable, 'job')} cannot be opened, the first is {told.sample}: {told.reason}")
-    return 1 if told.left or told.unreadable else 0
 
 
 def _list(connection: Connection, options: argparse.Namespace) -> int:

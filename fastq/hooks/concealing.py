@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.args.faults import walk
 from fastq.args.hook import Hook
-from fastq.args.secret.values import Secret
+from fastq.args.secret.hidden import Secret
 from fastq.texts import CONCEALED
 
 if TYPE_CHECKING:

@@ -57,8 +57,8 @@ class Worker(Generic[A, R]):
 
     May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
     `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `logs`, `isolate`; with `work_many` also `up_to`,
-    `within`, `same`. May be written: `retry_delay`. Once it is registered, `kind`, `is_async` and `mode` tell which jobs it
-    works, and how; `called` is `work`, or `work_many`, with the hooks around it.
+    `within`, `same`. May be written: `retry_delay`. Once it is registered, `kind`, `is_async`, `takes_many` and `mode` tell which
+    jobs it works, and how; `called` is `work`, or `work_many`, with the hooks around it.
     """
 
     queue: str | None = None  # of jobs that are enqueued without one; None: the kind's, or "default"
@@ -80,6 +80,7 @@ class Worker(Generic[A, R]):
 
     kind: Kind[A, R]  # set when registered
     is_async: bool = False  # set when registered: whether it is `async def work`
+    takes_many: bool = False  # set when registered: whether it has `work_many` in place of `work`
     mode: str = THREADS  # in which way its jobs are executed (work/modes.py); set when registered
     called: Callable[[Any], Any] | None = None  # set when registered
     _handle: ClassVar[Kind[Any] | None] = None
@@ -156,7 +157,7 @@ class WorkerDeclaration(Declaration):
         check_worker(worker, Worker)
         settle_options(worker, kind, _declared_result(type(worker)))
         worker.kind = kind
-        many = takes_many(worker, Worker)
+        worker.takes_many = many = takes_many(worker, Worker)
         worker.is_async = inspect.iscoroutinefunction(worker.work_many if many else worker.work)
         if worker.mode in (THREADS, LOOP, BUNDLES):  # any other way is stated in the class, and has its own form of `work`
             worker.mode = BUNDLES if many else ISOLATED if worker.isolate else LOOP if worker.is_async else THREADS

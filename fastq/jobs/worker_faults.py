@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 OF_MANY = ("up_to", "within", "same")
 """Attributes that say which jobs come into one call of `work_many`."""
 
-ATTRIBUTES = ("queue", "priority", "max_attempts", "gates", "unique", *TIMES, "timeout", "hooks", "archive", "logs", "isolate")
-ATTRIBUTES += OF_MANY
+OF_ALL = ("queue", "priority", "max_attempts", "gates", "unique", *TIMES, "timeout", "hooks", "archive", "logs", "isolate")
+ATTRIBUTES = (*OF_ALL, *OF_MANY)
 METHODS = ("retry_delay", "work_many")
 """Attributes and methods that a worker may have besides `work`: a similar name is probably one of them, misspelt."""
 

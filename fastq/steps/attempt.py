@@ -159,11 +159,15 @@ def named(what: str, name: object) -> str:
 
 
 def attempt_of(job: Job[Any]) -> Attempt:
-    """Return the steps of the attempt at this job."""
+    """Return the steps of the attempt at this job; StepError if it has none."""
     batch = job.batch
     kept = batch.steps
     found = None if kept is None else kept.get(job.row)
     if found is None:
+        if batch.worker is not None and batch.worker.takes_many:
+            raise StepError(
+                f"job {job.id}: a job of a batch worker has no steps, for its call cannot end for one job alone; write def work"
+            )
         with _making:
             if batch.steps is None:
                 batch.steps = {}

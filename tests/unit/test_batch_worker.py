@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from fastq import Args, Cancel, Hook, Job, Registry, Snooze, Worker
-from fastq.errors import RegistryError
+from fastq.errors import RegistryError, StepError
 from fastq.hooks.many import results_of
 from fastq.integrations.watching import Watch, Watcher
 
@@ -43,12 +43,31 @@ def register(body, **options):
         ({"same": 5}, "same: by=5: expected the name of a field"),
         ({"same": lambda args: 1}, "same: expected the name of a field, .* got a function"),
         ({"batch_size": 10}, "did you mean up_to"),
+        (
+            {"isolate": True},
+            "isolate: a call of work_many has many jobs, and a process of its own is for one job; write def work",
+        ),
+        ({"logs": True}, "logs: a call of work_many has many jobs, and a line that is logged or printed there is nobody's"),
         ({"work_many": lambda self: None}, "work_many is called with a list of jobs and nothing else"),
     ],
 )
 def test_a_mistake_is_refused_with_a_message_that_says_how_to_mend_it(body, message):
     with pytest.raises(RegistryError, match=message):
         register(body)
+
+
+def test_a_registry_that_keeps_logs_keeps_none_of_batch_workers():
+    worker = register({}, logs=True)
+
+    assert worker.called([]) is None
+
+
+def test_a_job_of_a_batch_worker_has_no_steps():
+    job = Job.of(Row(), id=1)
+    job.batch.worker = register({})
+
+    with pytest.raises(StepError, match="job 1: a job of a batch worker has no steps, .* write def work"):
+        job.step("charge", lambda: 1)
 
 
 def test_a_work_many_that_yields_is_refused():

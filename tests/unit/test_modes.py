@@ -229,7 +229,7 @@ def test_a_process_has_the_modes_that_its_workers_are_of_in_the_order_of_the_boa
     assert [(mode.name, mode.number) for mode in modes_for(workers.values(), Outbox())] == [
         ("threads", 0),
         ("loop", 1),
-        ("bundles", 2),
+        ("bundles", 3),
     ]
     assert [(mode.name, mode.number) for mode in modes_for([workers["async"]], Outbox())] == [("loop", 1)]
     assert [(mode.name, mode.number) for mode in modes_for([], Outbox())] == [("threads", 0)]

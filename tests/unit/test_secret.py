@@ -1,7 +1,10 @@
 """Encrypted args: what is stored, what opens, what is refused, and that no text has a value."""
 
+import asyncio
 import base64
 import json
+import types
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -29,7 +32,7 @@ from fastq import (
 )
 from fastq.args.secret import ring
 from fastq.args.secret.envelopes import resealed
-from fastq.args.secret.values import concealed
+from fastq.args.secret.hidden import concealed
 from fastq.errors import ArgsError, ConfigError, OptionError, RegistryError
 from fastq.hooks.concealing import hidden_texts
 from fastq.texts import told, trace_of
@@ -535,3 +538,29 @@ def test_a_worker_of_a_plain_kind_has_nothing_around_it():
     worker = registry.workers["plain"]
     assert worker.called == worker.work
     assert worker.kind.codec.as_written
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("returned", [False, True], ids=["raised", "returned"])
+def test_an_exception_of_a_batch_worker_is_told_without_the_values_of_any_of_its_jobs(is_async, returned):
+    error = ValueError(f"refused: {CARD}")
+
+    def give(jobs):
+        if returned:
+            return [None, error]
+        raise error
+
+    async def give_async(self, jobs):
+        return give(jobs)
+
+    body = {"work_many": give_async if is_async else lambda self, jobs: give(jobs)}
+    registry = Registry()
+    registry.register(types.new_class("PayWorker", (Worker[PayArgs],), {}, lambda own: own.update(body)))
+    jobs = [Job.of(PayArgs("4111"), id=1), Job.of(PayArgs(CARD), id=2)]
+
+    with suppress(ValueError):
+        result = registry.workers["pay"].called(jobs)
+        if is_async:
+            asyncio.run(result)
+
+    assert told(error) == "ValueError: refused: •••"

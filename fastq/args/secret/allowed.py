@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fastq.args.keyed import found
-from fastq.args.secret.values import has_secrets_in, is_secret_at
+from fastq.args.secret.hidden import has_secrets_in, is_secret_at
 from fastq.errors import OptionError
 
 if TYPE_CHECKING:

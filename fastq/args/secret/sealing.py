@@ -18,7 +18,7 @@ import msgspec
 
 from fastq.args.faults import as_known
 from fastq.args.secret import envelopes, ring
-from fastq.args.secret.values import CONTEXT, ENVELOPE, Secret, read_secret
+from fastq.args.secret.hidden import CONTEXT, ENVELOPE, Secret, read_secret
 from fastq.args.text import ArgsCodec
 from fastq.errors import ArgsError
 

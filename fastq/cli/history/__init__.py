@@ -1,1 +1,1 @@
-"""Commands about the traces that jobs leave: their records and prints."""
+"""Commands about what is stored with jobs: their records and prints, their encrypted args."""

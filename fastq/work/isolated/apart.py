@@ -131,7 +131,7 @@ class Warden(Executor):
         with self._lock:
             self._tell(Order(stopping=True))
 
-    def contest(self, job: Job[Any], phase: Phase) -> bool:
+    def contest(self, job: Any, phase: Phase) -> bool:
         """Kill the job's process instead of giving the job up; `attend` tells of its end. Give it up if no end comes."""
         unheard = self._killed_at is not None and time.monotonic() - self._killed_at > UNHEARD
         if self.current is not job or unheard:
@@ -145,7 +145,7 @@ class Warden(Executor):
         if job is not None and self._kill_at is not None and now >= self._kill_at:
             self.kill(job)
 
-    def kill(self, job: Job[Any]) -> None:
+    def kill(self, job: object) -> None:
         """Kill the process of this job; the main thread's."""
         with self._lock:
             if self._job is job and self._killed_at is None:

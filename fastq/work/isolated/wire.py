@@ -92,7 +92,7 @@ class Settled(msgspec.Struct, frozen=True, tag="settled"):
 
 
 class Logged(msgspec.Struct, frozen=True, tag="log"):
-    """A record of the job's; or, without a level, some of what it has printed."""
+    """A record of the job's; or, without a level, a piece of its prints."""
 
     source: str
     text: str
@@ -154,7 +154,7 @@ def message_of(text: bytes) -> Message:
 
 
 class Pieces:
-    """What has come through one socket, in pieces of any size. One thread uses it."""
+    """The bytes that have come through one socket, in pieces of any size. One thread uses it."""
 
     def __init__(self) -> None:
         self._kept = b""
