@@ -66,7 +66,7 @@ def test_a_job_of_a_batch_worker_has_no_steps():
     job = Job.of(Row(), id=1)
     job.batch.worker = register({})
 
-    with pytest.raises(StepError, match="job 1: a job of a batch worker has no steps, .* write def work"):
+    with pytest.raises(StepError, match=r"job 1: a job of a batch worker has no steps, .* write def work"):
         job.step("charge", lambda: 1)
 
 
