@@ -42,7 +42,7 @@ def test_run_refuses_a_worker_of_a_mode_that_there_is_not(on_database, folder):
 
     told = on_database("run", "app:registry", code=2)
 
-    assert "NoteWorker.mode: expected one of 'threads', 'loop', got 'fibres'; leave it out" in told
+    assert "NoteWorker.mode: expected one of 'threads', 'loop', 'isolated', 'bundles', got 'fibres'; leave it out" in told
 
 
 def test_run_tells_of_a_paused_queue_and_hides_the_password(on_database, database, folder):
