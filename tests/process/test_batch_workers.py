@@ -10,7 +10,7 @@ from fastq import Client, Enqueue
 from tests.helpers import wait_for
 from tests.process.bundled import AsyncMany, Many, Narrow
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.bundled:registry"
 FORMS = ("many", "async_many")

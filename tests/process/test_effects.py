@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 APP = "tests.process.effects:registry"
 TAKE_AWAY = "update fastq.job set state = 'available', seq = nextval('fastq.job_seq'), claim = null where id = %s"
 END_SESSIONS = "select pg_terminate_backend(pid) from pg_stat_activity where backend_xid is not null and pid <> pg_backend_pid()"

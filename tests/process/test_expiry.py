@@ -15,7 +15,7 @@ from tests.process.timely import (
     Held,
 )
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.timely:registry"
 SOON = 3  # s from the enqueueing: the jobs are claimed by then, also where the machine is busy

@@ -13,7 +13,7 @@ from tests.process.conftest import descendants, title, wait_until_gone
 from tests.process.isolated import LIMIT, Gather, Long
 from tests.process.jobs import SHORT
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.isolated:registry"
 CRASH = "the process of its own in which the job was executed died (signal {})"

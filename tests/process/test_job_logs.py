@@ -16,7 +16,7 @@ from tests.process.conftest import Jobs, supervising
 from tests.process.test_outage import crash, own_server  # noqa: F401 - a fixture
 from tests.process.told import AwaitingChatArgs, ChatArgs, QuietArgs, RetriedArgs, SnoozedArgs
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.told:registry"
 

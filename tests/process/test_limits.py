@@ -9,7 +9,7 @@ from fastq import Client
 from tests.helpers import wait_for
 from tests.process.limited import AT_MOST, Limited
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.limited:registry"
 

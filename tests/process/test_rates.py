@@ -7,7 +7,7 @@ import pytest
 from fastq import Client
 from tests.process.paced import AT_MOST, BURST, PER, Paced
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.paced:registry"
 STARTS = """select extract(epoch from attempted_at)::float8 from fastq.job_archive

@@ -16,7 +16,7 @@ from fastq.errors import ResultError
 from tests.helpers import execute, wait_for
 from tests.process.results import ArrayArgs, AwaitingCountArgs, Bill, BillArgs, CountArgs, OddArgs
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.results:registry"
 

@@ -10,7 +10,7 @@ from tests.helpers import execute, wait_for
 from tests.process.stepped import STEPS
 from tests.proxy import Proxy
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 APP = "tests.process.stepped:registry"
 DONE = [f"{name} done" for name in STEPS]
 both = pytest.mark.parametrize("kind", ["stepped", "stepped_async"])
