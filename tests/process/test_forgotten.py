@@ -16,6 +16,8 @@ from tests.helpers import wait_for
 from tests.process.threads import OPEN, TOLD, working
 from tests.proxy import Proxy
 
+pytestmark = pytest.mark.further
+
 NONE_LEFT = "select count(*) = 0 from fastq.job"
 KEEP = "create table if not exists public.kept (like fastq.job)"
 RESTORE = "insert into fastq.job overriding system value select * from public.kept"

@@ -7,7 +7,7 @@ import pytest
 from fastq import Client
 from tests.process.hooked import LoopArgs, ThreadArgs
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.hooked:registry"
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers import wait_for
 
+pytestmark = pytest.mark.further
+
 LIMIT = 200  # MB; a process that has done nothing takes 40; where only the last claim bounded the next one, this took 1,200
 MUCH, LITTLE = 67_108_864, 1_048_576  # bytes
 SIZE = 250_000  # bytes; the default of FASTQ_MAX_ARGS_BYTES allows so much

@@ -6,6 +6,8 @@ from fastq import admin
 from fastq.config import Config
 from tests.helpers import wait_for
 
+pytestmark = pytest.mark.further
+
 
 @pytest.fixture
 def operator(jobs, database):

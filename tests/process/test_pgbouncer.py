@@ -13,7 +13,7 @@ from tests.helpers import execute, wait_for
 from tests.pgbouncer import leftovers, pgbouncer
 from tests.process.jobs import AsyncNap, Nap, Outcome, Patient
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 
 @pytest.fixture

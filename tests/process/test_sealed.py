@@ -11,6 +11,8 @@ from fastq.args.secret import ring
 from tests.helpers import wait_for
 from tests.process.sealed import BuyArgs, PayArgs, digest
 
+pytestmark = pytest.mark.further
+
 APP = "tests.process.sealed:registry"
 CARD = "4111-2222-3333-4444"
 OLD, NEW = (base64.b64encode(bytes([byte]) * 32).decode() for byte in (1, 2))

@@ -8,6 +8,8 @@ from fastq import AsyncClient, Client
 from tests.helpers import wait_for
 from tests.process import version_one, version_two
 
+pytestmark = pytest.mark.further
+
 ONE, TWO = "tests.process.version_one:registry", "tests.process.version_two:registry"
 COUNT_UPDATES = """
     create table public.written (job bigint, state text);

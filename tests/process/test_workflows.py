@@ -7,7 +7,7 @@ from fastq.admin.workflows import Progress
 from fastq.workflows.steps import Workflow
 from tests.process.flows import AwaitingSum, Fetch, Sum
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.flows:registry"
 
