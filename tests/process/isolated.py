@@ -269,6 +269,21 @@ class WordyWorker(Worker[Wordy]):
 
 
 @dataclass
+class Waiting(Args, kind="waiting"):
+    """Nothing to say."""
+
+
+@registry.register
+class WaitingWorker(Worker[Waiting]):
+    """Waits for a signal without a process."""
+
+    isolate = True
+
+    def work(self, job: Job[Waiting]) -> str:
+        return str(job.wait_for("go", str).value)
+
+
+@dataclass
 class Sleepy(Args, kind="sleepy"):
     """Nothing to say."""
 

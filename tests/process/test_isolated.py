@@ -336,6 +336,18 @@ def test_an_isolated_job_sleeps_without_a_process_and_goes_on_behind_its_steps(s
     assert before != behind
 
 
+def test_an_isolated_job_waits_for_a_signal_as_long_as_it_takes_without_a_process(supervise, jobs):
+    supervisor = supervise(APP)
+    id_ = jobs.add("waiting")
+    assert jobs.wait_for(id_, "waiting").attempt == 0
+    wait_for(lambda: processes_of_jobs(supervisor) == [])
+
+    with Client(jobs.url) as client:
+        client.signal(id_, "go", "on")
+
+    assert jobs.wait_for(id_, "completed").output == "on"
+
+
 def test_a_deadline_ends_an_isolated_job(supervise, jobs):
     supervise(APP)
     with Client(jobs.url) as client:

@@ -235,8 +235,8 @@ class Warden(Executor):
         job = self._job
         assert job is not None  # set before the process is asked for
         match message:
-            case Settled(fate):
-                self._fate = fate
+            case Settled():
+                self._fate = message.whole()
             case Noted(fraction, text):
                 progress.note(job.id, job.attempt, fraction, text)
             case Said(name, level, fields):

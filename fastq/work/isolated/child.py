@@ -38,7 +38,7 @@ from fastq.texts import clean
 from fastq.work.execute.settle import settle
 from fastq.work.isolated import bounds
 from fastq.work.isolated.relay import Relay
-from fastq.work.isolated.wire import Noted, Order, Pieces, Request, Said, Settled, Transacts, order_of, packed, request_of
+from fastq.work.isolated.wire import Noted, Order, Pieces, Request, Said, Transacts, order_of, packed, request_of, settled
 from fastq.work.shared import forks, stdout
 from fastq.work.shared.called import call_of
 from fastq.work.shared.rules import around_of
@@ -138,7 +138,7 @@ class Attempt:
         if isinstance(error, MemoryError):
             self._name_limit(error)
         outcome = settle(self._job, value, error, leaving=self._leaving)
-        self._send(Settled(fate_of(outcome)))
+        self._send(settled(fate_of(outcome)))
         leaving.send_off()
         for flush in (stdout.finish, sys.stderr.flush):
             with suppress(OSError, ValueError):

@@ -10,12 +10,14 @@ nobody reads it. The module deliberately opens no socket.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from fastq.joblogs import streams
 from fastq.jobs.job import STOPPING
@@ -89,6 +91,16 @@ class Settled(msgspec.Struct, frozen=True, tag="settled"):
     """The attempt has ended like this."""
 
     fate: Fate
+    endless: bool = False  # the fate's delay is: JSON has no such number
+
+    def whole(self) -> Fate:
+        """Return the fate as it was told."""
+        return replace(self.fate, delay=math.inf) if self.endless else self.fate
+
+
+def settled(fate: Fate) -> Settled:
+    """Make a message of a fate."""
+    return Settled(replace(fate, delay=0.0), endless=True) if fate.delay == math.inf else Settled(fate)
 
 
 class Logged(msgspec.Struct, frozen=True, tag="log"):
