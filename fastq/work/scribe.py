@@ -131,15 +131,16 @@ class Scribe(Service):
         try:
             pause = 0.0
             while True:
-                if not pause:
+                if not (pause or self._ending.is_set()):
                     self._came.wait()
                     self._soon.wait(INTERVAL)
                 self._ending.wait(pause or SOON)
+                ending = self._ending.is_set()  # before all is taken: behind it nothing comes
                 pause = self._write()
                 if not pause:
                     self._gather()
                     pause = self._write()
-                if not self._ending.is_set():
+                if not ending:
                     continue
                 if not pause or time.monotonic() + pause > self._by:
                     return

@@ -55,6 +55,15 @@ def test_what_a_job_does_has_the_same_end_whatever_executes_it(supervise, jobs, 
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_a_job_under_a_former_name_of_its_kind_is_executed_beside_the_others(supervise, jobs, way):
+    ids = [jobs.add(name, what="value") for name in (f"former_{way}", way, f"former_{way}")]
+    supervise(APP)
+
+    assert [jobs.wait_for(id_, "completed", "retryable", timeout=20).attempt for id_ in ids] == [1, 1, 1]
+    assert [jobs.fate(id_).state for id_ in ids] == ["completed"] * 3
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_running_job_is_cancelled_whatever_executes_it(supervise, jobs, way):
     supervise(APP)
     id_ = jobs.add(way, what="cancelled", max_attempts=1)

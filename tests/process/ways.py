@@ -112,7 +112,7 @@ def arguments(name: str) -> type[Do]:
     """Make the args of a kind."""
 
     @dataclass
-    class Arguments(Do, kind=name):
+    class Arguments(Do, kind=name, aliases=[f"former_{name}"]):
         pass
 
     return Arguments

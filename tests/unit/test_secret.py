@@ -6,7 +6,7 @@ import json
 import types
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import attrs
 import msgspec
@@ -410,6 +410,18 @@ def test_a_periodic_job_has_the_same_definition_in_each_program_until_the_newest
     assert one.args != two.args
     use_keys({"newest": UNIQUE, "new": NEW})
     assert defined().hash != one.hash
+
+
+def test_a_hidden_value_that_does_not_fit_any_more_is_not_told():
+    @dataclass
+    class Narrow(Args, kind="narrow"):
+        card: Secret[Literal["a", "b"]]
+
+    with pytest.raises(ArgsError) as refused:
+        Kind("narrow", Narrow).codec.decode(b'{"card":"TOPSECRET"}')
+
+    assert "TOPSECRET" not in str(refused.value)
+    assert "card" in str(refused.value)
 
 
 def test_a_rotation_encrypts_with_the_newest_key_what_another_one_has_and_leaves_the_rest():

@@ -117,7 +117,14 @@ def read_secret(type_: Any, value: Any) -> Any:
     try:
         return Secret(msgspec.convert(value, (get_args(type_) or (Any,))[0]))
     except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None  # msgspec adds the field to it
+        raise ValueError(_without_value(error)) from None  # msgspec adds the field to it
+
+
+def _without_value(error: Exception) -> str:
+    """Return the text of an error about a hidden value, as far as it is about its type."""
+    text = str(error)
+    ours = isinstance(error, msgspec.ValidationError) and error.__cause__ is None and text.startswith("Expected")
+    return text if ours else "the hidden value is none of those that are allowed"
 
 
 def concealed(text: str) -> str:

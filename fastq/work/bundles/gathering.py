@@ -95,7 +95,7 @@ class Gathering:
         """Take jobs of one batch of a claim."""
         batch: Any = jobs[0].batch
         worker = batch.worker
-        groups = self._open.setdefault(batch.kind, {})
+        groups = self._open.setdefault(worker.kind.name, {})  # jobs of its former names come together with the others
         if worker.same is None and not batch.beside:
             self._add(groups, None, worker, jobs, cells, now)
             return

@@ -137,6 +137,8 @@ class Warden(Executor):
         if self.current is not job or unheard:
             return super().contest(job, phase)
         self.kill(job)
+        if self._killed_at is None:  # there is no process: what hangs is the thread, which is given up as any other
+            self._killed_at = time.monotonic()
         return False
 
     def kill_in_time(self, now: float) -> None:
@@ -169,7 +171,6 @@ class Warden(Executor):
         """Have a process do the work of a job, and wait for its end; the `work` of an isolated worker, as this process has it."""
         if self._nursery.gone:
             return Told(outcome.Release().fate)  # the worker process recycles
-        request = packed(asked(job))
         death, sent = None, False
         ours, theirs = socket.socketpair()
         self._fate, self._transacts, self._transcript = None, False, None
@@ -178,13 +179,20 @@ class Warden(Executor):
             self._number += 1
             self._late, self._why, self._kill_at, self._killed_at = False, "", None, None
             self._job, self._unsent = job, []
+            if job.cancelled:  # since the slot has it, and before we could be told
+                self._why, self._kill_at = "cancelled", time.monotonic() + PATIENCE
+                self._unsent.append(Order(text=self._why))
         try:
+            request = packed(asked(job))
             with theirs:
                 send_with(self._line, ORDER.pack(FORK, self._number), theirs.fileno(), self._trace.fileno())
             sent = True
             death = self._follow(ours, request)
         except OSError:
             pass  # the nursery has died
+        except BaseException:
+            self._outlive(sent=sent)
+            raise
         finally:
             with self._lock:
                 self._job = self._socket = None
@@ -195,6 +203,14 @@ class Warden(Executor):
             if not sent or self._nursery.closed:
                 return Told(outcome.Release().fate)
         return self._decide(job, death)
+
+    def _outlive(self, *, sent: bool) -> None:
+        """Kill the process of the attempt, and wait for its end: it must not go on beside the next attempt."""
+        with suppress(OSError):
+            if sent:
+                self._order(KILL)
+            while sent and (record := self._line.recv(DEATH.size)):
+                sent = Death(*DEATH.unpack(record)).number != self._number
 
     def _follow(self, ours: socket.socket, request: bytes) -> Death | None:
         """Send the request, take what the process says, return its death; None if the nursery has died instead."""
@@ -295,7 +311,7 @@ class Apart(Threads):
 
         The process has not mapped the board yet, so no job can write to it, whatever its C code does.
         """
-        inside = {worker.kind.name: worker for worker in workers}
+        inside = {name: worker for worker in workers for name in (worker.kind.name, *worker.kind.aliases)}
         for worker in workers:
             _ = worker.kind.codec  # made at its first use: each process would make its own
         self.nursery = Nursery(lambda line, trace: child.run(inside, line, trace))

@@ -232,6 +232,7 @@ class Attempt:
         if forks.forked:
             return  # this is a process that the job has forked, for which nobody listens
         ours = threading.current_thread() is threading.main_thread()
+        within = ours and self._sending  # a finalizer of the user's has run in the middle of this function
         self._sending = self._sending or ours
         try:
             with self._lock:
@@ -242,8 +243,9 @@ class Attempt:
                         self._line.sendall(self._unsent.pop(0))
                     self._in_message = False
         finally:
-            self._sending = self._sending and not ours
-        if ours and self._running:
+            if ours and not within:
+                self._sending = False
+        if ours and self._running and not within:
             self._hear()
 
     def _say(self, event: Event) -> None:
