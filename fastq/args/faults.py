@@ -22,6 +22,10 @@ MIN_INT, MAX_INT = -(2**63), 2**64 - 1  # the range that JSON readers in other l
 _SHOWN = 60  # characters of a value in a message
 
 
+UNREADABLE = "the stored JSON cannot be read"
+"""The reason of a refusal where the converter's own words may have a value that is hidden."""
+
+
 class Fault(NamedTuple):
     """A field and the reason why it is bad."""
 

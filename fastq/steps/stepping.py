@@ -215,10 +215,12 @@ class _Run:
             signal.found = (values.read(self.what, look.output, type_),)
         else:
             left = math.inf if look.left is None else look.left
+            self.attempt.check_over()  # another task of the job may have left meanwhile: the first one says how
             self._leave(self.ways.parked(self.job, self.what, left, signal.name, look.seen))
 
     def _park(self, seconds: float) -> None:
         if seconds > 0:
+            self.attempt.check_over()
             self._leave(self.ways.parked(self.job, self.what, seconds))
 
     def _check(self) -> None:
@@ -228,6 +230,7 @@ class _Run:
 
     def _ours(self, ours: bool, left: float | None) -> float | None:
         if not ours:
+            self.attempt.check_over()
             self._leave(self.ways.lost(self.job, self.what))
         return left
 

@@ -712,6 +712,16 @@ def test_a_job_that_swallows_its_parking_does_no_further_step(shop):
     assert shop.row()["state"] == "scheduled"
 
 
+def test_a_job_that_parks_in_two_tasks_parks_by_the_first(shop):
+    async def work(job):
+        await asyncio.gather(job.wait_for("approved"), job.wait_for("paid"))
+
+    shop.attempt(lambda job: asyncio.run(work(job)))
+
+    row = shop.row()
+    assert (row["state"], row["attempt"]) == ("waiting", 0)
+
+
 def test_a_job_that_parks_in_a_task_group_parks(shop):
     async def waits(job):
         await job.wait_for("approved")
@@ -791,6 +801,22 @@ def test_a_job_that_an_operator_retries_goes_on_where_it_ended(shop, client):
 
     assert shop.calls == ["charge"]
     assert archived(shop.connection, shop.id)["state"] == "completed"
+
+
+def test_a_job_whose_records_are_gone_does_no_step_again(shop, client):
+    def work(job):
+        job.step("charge", shop.done, "charge")
+        if job.attempt == 1:
+            failing()
+
+    shop.connection.execute("update fastq.job set max_attempts = 1")
+    shop.attempt(work)
+    shop.connection.execute("delete from fastq.job_step")
+    assert client.retry(shop.id)
+    shop.attempt(work)
+
+    assert shop.calls == ["charge"]
+    assert "the records of its steps are gone" in archived(shop.connection, shop.id)["errors"][-1]["error"]
 
 
 def test_records_are_forgotten_a_day_later_unless_the_job_lives_or_is_a_dead_letter(shop, connection, client):

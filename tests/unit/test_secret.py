@@ -412,6 +412,15 @@ def test_a_periodic_job_has_the_same_definition_in_each_program_until_the_newest
     assert defined().hash != one.hash
 
 
+@pytest.mark.parametrize("stored", [b"1e400", b'"\\ud800"'])
+def test_stored_args_that_postgres_takes_and_no_converter_fail_alone(stored):
+    sealed = codec(BUY).encode(BUY).replace(b'"user":7', b'"user":' + stored)
+    assert stored in sealed
+
+    assert "the stored JSON cannot be read" in str(codec(BUY).decode_at(0, sealed))
+    assert codec(BUY).decode_whole(b"[" + sealed + b"]") is None
+
+
 def test_a_hidden_value_that_does_not_fit_any_more_is_not_told():
     @dataclass
     class Narrow(Args, kind="narrow"):

@@ -32,6 +32,14 @@ def test_a_batch_of_older_args_is_read_at_once_and_one_bad_job_fails_alone():
     assert str(refused) == "args of kind 'mail' at position 1: the upgrade from version 1 raised KeyError: 'address'"
 
 
+@pytest.mark.parametrize("stored", [b'{"address":1e400}', b'{"address":"\\ud800"}'])
+def test_older_args_that_postgres_takes_and_no_converter_fail_alone(stored):
+    codec = MailArgs.__fastq_kind__.reading("1")
+
+    assert codec.decode_whole(b'[{"address":"a"},' + stored + b"]") is None
+    assert "the stored JSON cannot be read" in str(codec.decode_at(0, stored))
+
+
 def _end_the_program(args):
     raise SystemExit(args)
 

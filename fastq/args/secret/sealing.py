@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastq.args.faults import as_known
+from fastq.args.faults import UNREADABLE, as_known
 from fastq.args.secret import envelopes, ring
 from fastq.args.secret.hidden import CONTEXT, ENVELOPE, Secret, read_secret
 from fastq.args.text import ArgsCodec
@@ -84,6 +84,8 @@ class SealingCodec(ArgsCodec[Any]):
             if self.whole and error.__cause__ is not None:
                 raise ArgsError(self.kind, OWN_WORDS, field=error.field) from None
             raise
+        except Exception:  # noqa: BLE001 - of `opened`: JSON that Postgres takes, and no converter; its text may have a value
+            raise ArgsError(self.kind, UNREADABLE) from None
 
     def decode_whole(self, blob: bytes) -> list[Any] | None:
         """Read one JSON array at once; None if the args have to be read one by one, to find which are bad."""
@@ -91,7 +93,7 @@ class SealingCodec(ArgsCodec[Any]):
             return super().decode_whole(blob)
         try:
             texts = [self.opened(bytes(element)) for element in _read_elements(blob)]
-        except (ArgsError, msgspec.MsgspecError):
+        except Exception:  # noqa: BLE001 - they are read one by one then, and the bad one is told
             return None
         return super().decode_whole(b"[" + b",".join(texts) + b"]")
 
@@ -118,7 +120,7 @@ class SealingCodec(ArgsCodec[Any]):
         paths: list[str] = []
         try:
             _walked(_read(self._to_marked(args)), "", lambda _, path: paths.append(path))
-        except Exception:  # noqa: BLE001 - args that cannot be written at all: nobody knows whose value the error shows
+        except Exception:  # noqa: BLE001 - args that cannot be written at all: the error may show any value
             return True
         place = _ELEMENT.sub("[]", field)
         return any(place == path or place.startswith((f"{path}.", f"{path}[")) for path in paths)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fastq.args.faults import as_known, show
+from fastq.args.faults import UNREADABLE, as_known, show
 from fastq.args.text import ArgsCodec
 from fastq.errors import ArgsError, OptionError
 from fastq.texts import name_of, told
@@ -112,13 +112,19 @@ class OlderCodec(ArgsCodec[Any]):
 
     def decode(self, encoded: bytes) -> Any:
         """Read the args of one job, or raise ArgsError that names the step or the field."""
-        return self._newest.decode(self._upgraded([encoded])[0])
+        try:
+            upgraded = self._upgraded([encoded])[0]
+        except ArgsError:
+            raise
+        except Exception as error:  # JSON that Postgres takes, and no converter: 1e400, half a surrogate
+            raise ArgsError(self.kind, UNREADABLE) from error
+        return self._newest.decode(upgraded)
 
     def decode_whole(self, blob: bytes) -> list[Any] | None:
         """Read one JSON array at once; None if they have to be read one by one."""
         try:
             upgraded = self._upgraded(map(bytes, _read_elements(blob)))
-        except ArgsError:
+        except Exception:  # noqa: BLE001 - they are read one by one then, and the bad one is told
             return None
         return self._newest.decode_whole(b"[" + b",".join(upgraded) + b"]")
 

@@ -73,7 +73,7 @@ class Leaving(Standing):
         """Park the job; or take an error for what it is, such as a timeout while `work` ended. After a value, stay."""
         if error is None:
             return self
-        if _is_only(error, type(self._verdict)):
+        if _leaves(error):
             return self._verdict
         job.outcome = None
         return settle(job, value, error, leaving=leaving)
@@ -89,11 +89,11 @@ class TakenAway(Standing):
         return self
 
 
-def _is_only(error: BaseException, kind: type[Verdict]) -> bool:
-    """Tell whether an error is such a verdict, or a group of these, as a TaskGroup makes of it."""
+def _leaves(error: BaseException) -> bool:
+    """Tell whether an error says that the job leaves its run, or is a group of such errors, as a TaskGroup makes of them."""
     if isinstance(error, BaseExceptionGroup):
-        return all(_is_only(each, kind) for each in error.exceptions)
-    return isinstance(error, kind)
+        return all(map(_leaves, error.exceptions))
+    return isinstance(error, Parked | Interrupted)
 
 
 def described(verdict: Parked) -> dict[str, object]:
