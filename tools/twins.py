@@ -25,10 +25,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = "fastq"
 
 
 class Twin(NamedTuple):
-    """A module that awaits, the module to make from it, and the words that differ: each stands in the source exactly once."""
+    """A module that awaits, the module to make from it, and the words that differ: each stands in the source exactly once.
+
+    The paths are those below fastq/.
+    """
 
     source: str
     made: str
@@ -37,8 +41,8 @@ class Twin(NamedTuple):
 
 TWINS = (
     Twin(
-        "fastq/postgres/pool/pool_async.py",
-        "fastq/postgres/pool/pool.py",
+        "postgres/pool/pool_async.py",
+        "postgres/pool/pool.py",
         {
             "to coroutines of one event loop, and run": "to threads of one process, and run",
             "Runs in the event loop that calls a client, and in that of a worker process, for": (
@@ -49,13 +53,13 @@ TWINS = (
         },
     ),
     Twin(
-        "fastq/adapters/drivers_async.py",
-        "fastq/adapters/drivers.py",
+        "adapters/drivers_async.py",
+        "adapters/drivers.py",
         {"Runs in the caller's event loop,": "Runs in the caller's thread,"},
     ),
     Twin(
-        "fastq/awaiting/ends_async.py",
-        "fastq/awaiting/ends.py",
+        "awaiting/ends_async.py",
+        "awaiting/ends.py",
         {
             "looks for all that wait in an event loop, in one": "looks for all that wait in a process, in one",
             "Runs in the coroutines that wait; a client has one of these for each event loop. There is no task of ours:": (
@@ -65,8 +69,8 @@ TWINS = (
         },
     ),
     Twin(
-        "fastq/awaiting/results_async.py",
-        "fastq/awaiting/results.py",
+        "awaiting/results_async.py",
+        "awaiting/results.py",
         {
             "methods of a client in an event loop.": "methods of a client.",
             "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
@@ -79,8 +83,8 @@ TWINS = (
         },
     ),
     Twin(
-        "fastq/joblogs/reading/job_logs_async.py",
-        "fastq/joblogs/reading/job_logs.py",
+        "joblogs/reading/job_logs_async.py",
+        "joblogs/reading/job_logs.py",
         {
             "while the jobs run: methods of a client in an event loop.": "while the jobs run: methods of a client.",
             "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
@@ -90,8 +94,8 @@ TWINS = (
         },
     ),
     Twin(
-        "fastq/enqueue/sessions_async.py",
-        "fastq/enqueue/sessions.py",
+        "enqueue/sessions_async.py",
+        "enqueue/sessions.py",
         {
             "Runs in the enqueuing event loop; a client has one of these for each event loop.": (
                 "Runs in the enqueuing threads, and in a timer's for late wake-ups; a client has one for each process, which its "
@@ -101,8 +105,8 @@ TWINS = (
         },
     ),
     Twin(
-        "fastq/admin/dead/letters_async.py",
-        "fastq/admin/dead/letters.py",
+        "admin/dead/letters_async.py",
+        "admin/dead/letters.py",
         {
             "replay and delete them: methods of a client in an event loop.": "replay and delete them: methods of a client.",
             "A base class of `AsyncClient` (enqueue/client_async.py), which owns": (
@@ -116,8 +120,8 @@ the caller's thread.""",
         },
     ),
     Twin(
-        "fastq/enqueue/workflows_async.py",
-        "fastq/enqueue/workflows.py",
+        "enqueue/workflows_async.py",
+        "enqueue/workflows.py",
         {
             "methods of a client in an event loop.": "methods of a client.",
             "A base class of `AsyncClient` (client_async.py), which": "A base class of `Client` (client.py), which",
@@ -129,8 +133,8 @@ the caller's thread.""",
         },
     ),
     Twin(
-        "fastq/work/effects/blocks_async.py",
-        "fastq/work/effects/blocks.py",
+        "work/effects/blocks_async.py",
+        "work/effects/blocks.py",
         {
             "in an event loop: `async with job.transaction() as conn:`.": "in its thread: `with job.transaction() as conn:`.",
             "Runs in the event loop that executes the job.": "Runs in the thread that executes the job.",
@@ -138,8 +142,8 @@ the caller's thread.""",
         },
     ),
     Twin(
-        "fastq/work/steps/records_async.py",
-        "fastq/work/steps/records.py",
+        "work/steps/records_async.py",
+        "work/steps/records.py",
         {
             "to the database, in an event loop.": "to the database, in a thread.",
             "Runs in the event loop that executes the jobs.": "Runs in the threads that execute the jobs.",
@@ -148,8 +152,8 @@ the caller's thread.""",
         },
     ),
     Twin(
-        "fastq/enqueue/operate/signalling_async.py",
-        "fastq/enqueue/operate/signalling.py",
+        "enqueue/operate/signalling_async.py",
+        "enqueue/operate/signalling.py",
         {
             "methods of a client in an event loop.": "methods of a client.",
             "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
@@ -158,8 +162,8 @@ the caller's thread.""",
         },
     ),
     Twin(
-        "fastq/enqueue/operate/operators_async.py",
-        "fastq/enqueue/operate/operators.py",
+        "enqueue/operate/operators_async.py",
+        "enqueue/operate/operators.py",
         {
             "methods of a client in an event loop.": "methods of a client.",
             "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
@@ -168,8 +172,8 @@ the caller's thread.""",
         },
     ),
     Twin(
-        "fastq/enqueue/client_async.py",
-        "fastq/enqueue/client.py",
+        "enqueue/client_async.py",
+        "enqueue/client.py",
         {
             """\
 Enqueue jobs from an event loop, look at them, cancel, retry and pause them; workflows_async.py adds workflows.
@@ -268,13 +272,13 @@ def made_from(text: str, words: dict[str, str]) -> str:
 def made(twin: Twin) -> str:
     """Return the text of the module that a twin makes."""
     try:
-        text = made_from((ROOT / twin.source).read_text(), twin.words)
+        text = made_from((ROOT / PACKAGE / twin.source).read_text(), twin.words)
     except ValueError as error:
         raise SystemExit(f"{twin.source}: {error}; change the source, or TWINS in tools/twins.py") from None
     text = f"# Made by tools/twins.py from {twin.source}: change that file, then run `make twins`.\n{text}"
-    text = _ruff("format", text, twin.made)
-    text = _ruff("check", text, twin.made, "--fix-only", "--unsafe-fixes", "--quiet", "--select", FIXES)
-    return _ruff("format", text, twin.made)
+    text = _ruff("format", text, f"{PACKAGE}/{twin.made}")
+    text = _ruff("check", text, f"{PACKAGE}/{twin.made}", "--fix-only", "--unsafe-fixes", "--quiet", "--select", FIXES)
+    return _ruff("format", text, f"{PACKAGE}/{twin.made}")
 
 
 def _ruff(command: str, text: str, name: str, *options: str) -> str:
@@ -289,7 +293,7 @@ def main() -> None:
     checking = parser.parse_args().check
     stale = False
     for twin in TWINS:
-        text, path = made(twin), ROOT / twin.made
+        text, path = made(twin), ROOT / PACKAGE / twin.made
         if path.exists() and path.read_text() == text:
             continue
         stale = True

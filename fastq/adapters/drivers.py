@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/adapters/drivers_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from adapters/drivers_async.py: change that file, then run `make twins`.
 """Run a statement on a connection that the caller owns, by the library that it comes from: the one way from `Client` to it.
 
 Runs in the caller's thread, inside the caller's transaction, which the library begins in its own way where none has begun and

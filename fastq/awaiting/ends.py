@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/awaiting/ends_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from awaiting/ends_async.py: change that file, then run `make twins`.
 """Find out when jobs end: one caller looks for all that wait in a process, in one statement a round.
 
 Runs in the threads that wait; a client has one of these for each process. There is no thread of ours: of the callers that

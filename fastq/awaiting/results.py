@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/awaiting/results_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from awaiting/results_async.py: change that file, then run `make twins`.
 """Wait for jobs, and see how far they are: methods of a client.
 
 A part of the class `Client` (client.py), which has the sessions. `AsyncResults` (results_async.py) is the same part of

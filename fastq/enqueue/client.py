@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/enqueue/client_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from enqueue/client_async.py: change that file, then run `make twins`.
 """Enqueue jobs from programs with threads, look at them, cancel, retry and pause them; workflows.py adds workflows.
 
 Discarded jobs are in admin/dead/letters.py.

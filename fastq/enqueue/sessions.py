@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/enqueue/sessions_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from enqueue/sessions_async.py: change that file, then run `make twins`.
 """Carry a client's statements to Postgres, and see to it that the workers are woken.
 
 Runs in the enqueuing threads, and in a timer's for late wake-ups; a client has one for each process, which its threads share.

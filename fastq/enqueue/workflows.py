@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/enqueue/workflows_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from enqueue/workflows_async.py: change that file, then run `make twins`.
 """Enqueue workflows, add to them, look at them, wait for them, cancel and retry them: methods of a client.
 
 A base class of `Client` (client.py), which makes and owns the settings and the sessions that are used here; this class

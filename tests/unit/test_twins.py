@@ -36,7 +36,7 @@ def test_all_modules_that_are_made_are_up_to_date():
 
 @pytest.mark.parametrize("twin", SIDES)
 def test_a_module_that_is_made_says_by_what_and_has_no_waiting_left(twin):
-    text = (ROOT / twin.made).read_text()
+    text = (ROOT / twins.PACKAGE / twin.made).read_text()
 
     assert text.splitlines()[0] == f"# Made by tools/twins.py from {twin.source}: change that file, then run `make twins`."
     waiting = (ast.AsyncFunctionDef, ast.AsyncWith, ast.AsyncFor, ast.Await)
@@ -45,7 +45,7 @@ def test_a_module_that_is_made_says_by_what_and_has_no_waiting_left(twin):
 
 
 def test_the_modules_that_each_side_has_by_hand_have_the_same_names():
-    sources = "".join((ROOT / twin.source).read_text() for twin in twins.TWINS)
+    sources = "".join((ROOT / twins.PACKAGE / twin.source).read_text() for twin in twins.TWINS)
     used = set(re.findall(r"\bin_loop\.(\w+)", sources))
 
     assert used

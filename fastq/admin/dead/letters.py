@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/admin/dead/letters_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from admin/dead/letters_async.py: change that file, then run `make twins`.
 """Group the discarded jobs of the archive, replay and delete them: methods of a client.
 
 A base class of `Client` (enqueue/client.py), and of an operator's

@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/enqueue/operate/operators_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from enqueue/operate/operators_async.py: change that file, then run `make twins`.
 """Look at pauses, gates, keys that stand still and unique keys, and change them: methods of a client.
 
 A part of the class `Client` (client.py), which has the sessions. `AsyncOperators` (operators_async.py) is the same part of

@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/enqueue/operate/signalling_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from enqueue/operate/signalling_async.py: change that file, then run `make twins`.
 """Send signals to jobs, and look at the steps that they have done: methods of a client.
 
 A part of the class `Client` (client.py), which has the sessions. `AsyncSignalling` (signalling_async.py) is the same part of

@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/joblogs/reading/job_logs_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from joblogs/reading/job_logs_async.py: change that file, then run `make twins`.
 """Return the logs of jobs, and follow them while the jobs run: methods of a client.
 
 A part of the class `Client` (client.py), which has the sessions. `AsyncJobLogs` (job_logs_async.py) is the same part of

@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/postgres/pool/pool_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from postgres/pool/pool_async.py: change that file, then run `make twins`.
 """Lend connections of a client's own, or of a worker process's jobs, to threads of one process, and run statements on them.
 
 Runs in the threads that call a client, in a timer for late wake-ups, and in those of a worker process, for `job.transaction()`.

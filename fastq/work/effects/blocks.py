@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/work/effects/blocks_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from work/effects/blocks_async.py: change that file, then run `make twins`.
 """Have a job end in a transaction of the user's, in its thread: `with job.transaction() as conn:`.
 
 Runs in the thread that executes the job. A block begins a transaction, on a connection of the user's or on one of our own. At

@@ -1,4 +1,4 @@
-# Made by tools/twins.py from fastq/work/steps/records_async.py: change that file, then run `make twins`.
+# Made by tools/twins.py from work/steps/records_async.py: change that file, then run `make twins`.
 """Carry the statements about steps to the database, in a thread.
 
 Runs in the threads that execute the jobs. Each statement is a transaction of its own, on a connection from a pool for these
