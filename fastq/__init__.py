@@ -15,6 +15,8 @@ a part with threads, backoff.py and size.py say when to try again and how much a
 file is imported by all of these processes, in whatever thread imports fastq first, and keeps nothing.
 """
 
+import os
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -128,3 +130,25 @@ def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module 'fastq' has no attribute {name!r}")
     return getattr(import_module(_LATE[name]), name)
+
+
+def _tell_of_namesake() -> None:
+    """Warn if the other distribution that is imported as `fastq`, a reader of sequencing files, lies in the same folder.
+
+    It costs a listing of that folder, 0.2 ms where 500 packages are installed; the metadata of all of them would take longer.
+    """
+    try:
+        beside = os.listdir(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120, PTH208 - nothing else here needs pathlib
+    except OSError:  # a zip file, say
+        return
+    if any(name.startswith("fastq-") and name.endswith((".dist-info", ".egg-info")) for name in beside):
+        warnings.warn(
+            "two installed distributions are imported as 'fastq', and overwrite each other's files: fastq-jobs (this job queue) "
+            "and fastq (a reader of sequencing files); keep one of them in an environment: pip uninstall fastq, and then "
+            "pip install --force-reinstall --no-deps fastq-jobs",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+_tell_of_namesake()
