@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE =
 # Folders in which no test starts a Postgres of its own, by the command line; those that share one are marked `server`.
 UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/test_house.py tests/test_leases_doc.py tests/test_prose.py tests/test_public_api.py
 .DEFAULT_GOAL := help
-.PHONY: help build twins run unit test further older slow simulation seeds lint types check beyond ci bench chaos failover asan fuzz clean
+.PHONY: help build twins run unit test further older slow simulation seeds lint types check beyond ci bench chaos failover asan fuzz docs clean
 
 help:  ## list the commands
 	@echo "make run is the place to start; make check is for each commit, make ci what a change must pass."
@@ -54,9 +54,10 @@ simulation: build  ## try 10,000 schedules of the cursor and as many of the gate
 seeds: build  ## try 1,000 schedules of the gatekeeper; the tests try the first hundred
 	$(BIN)/python -m tests.simulation --of gate --seeds 1000
 
-lint: build  ## check style and format
+lint: build  ## check style, format and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell docs fastq examples tools README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md
 
 types: build  ## check types
 	$(BIN)/mypy
@@ -88,6 +89,9 @@ asan: build  ## test the C core under the address and undefined-behaviour saniti
 fuzz: build  ## feed both twins random bytes for a few minutes
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --only-binary :all: atheris || echo 'note: no atheris for this Python'
 	$(MAKE) -C csrc fuzz PYTHON=../$(BIN)/python
+
+docs: build  ## build the documentation as a site, in build/site
+	$(BIN)/python tools/docs_site.py
 
 clean:  ## remove everything that make made, the development database included
 	rm -rf "$$(readlink .fastq/postgres/data || echo .fastq)" .fastq .venv build *.egg-info fastq/_fastq*.so .*_cache .benchmarks .hypothesis

@@ -182,7 +182,7 @@ def matches(name: str, pattern: str) -> bool:
     return re.fullmatch(pattern.replace(".", r"\.").replace("*", ".+"), name) is not None
 
 
-@pytest.mark.parametrize("name", ["settings.md", "cli.md"])
+@pytest.mark.parametrize("name", ["settings.md", "cli.md", "api.md"])
 def test_the_reference_is_what_the_code_declares(name: str, tmp_path: Path) -> None:
     subprocess.run([sys.executable, DOCS / "reference" / "generate.py", tmp_path], check=True, timeout=30)
 

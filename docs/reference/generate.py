@@ -1,4 +1,4 @@
-"""Write settings.md and cli.md from what the code declares: python docs/reference/generate.py [FOLDER]
+"""Write settings.md, cli.md and api.md from what the code declares: python docs/reference/generate.py [FOLDER]
 
 tests/test_docs.py compares the result with the pages, so that they are never stale. The parsers are walked instead of
 asked for their help, whose layout differs between versions of Python.
@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+
+from public import api_page
 
 from fastq import cli
 from fastq.cli import settings
@@ -91,3 +93,4 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     (folder / "settings.md").write_text(settings_page())
     (folder / "cli.md").write_text(cli_page())
+    (folder / "api.md").write_text(api_page())

@@ -1,1 +1,1 @@
-"""Hooks that come with fastq, for tools that watch programs: traces and measurements of OpenTelemetry, Sentry."""
+"""Hooks that come with fastq: for tools that watch programs, OpenTelemetry and Sentry, and a session of SQLAlchemy's per job."""
