@@ -4,7 +4,8 @@
     registry.register(SortWorker)                       where it is done, by `fastq run app:registry`
 
 Public are the names below with the arguments, results and exceptions of their methods, `fastq.errors`, `fastq.logs`,
-`fastq.testing`, `fastq.events.subscribe`, and the hooks `Tracing` and `Sentry` of `fastq.integrations`; all else may change.
+`fastq.testing`, `fastq.events.subscribe`, and the hooks of `fastq.integrations` (`Tracing`, `Sentry`, `SessionPerJob`
+and its twin for coroutines); all else may change.
 `kind` and `Kind` are the two further ways to declare args; `upgrade` is for args that
 have changed, `Secret` and `use_keys` for args that are stored encrypted.
 
