@@ -36,9 +36,14 @@ except ImportError as missing:
         "fastq.integrations.sentry: expected the package sentry-sdk, which is not installed; pip install 'fastq-jobs[sentry]'"
     ) from missing
 
+from fastq.integrations.crons import CheckIns  # behind the check that the package is there
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastq.args.hook import Enqueuing
     from fastq.jobs.job import Job
+    from fastq.jobs.registry import Registry
 
 CARRIED = "sentry"
 """The name of the carried value: sentry-trace and baggage, and the time for which the job was enqueued."""
@@ -50,10 +55,14 @@ PUBLISH, PROCESS = "queue.publish", "queue.process"
 
 
 class Sentry(Watcher):
-    """Reports to Sentry; `last_only`: a failed attempt that is followed by another one is no issue."""
+    """Reports to Sentry; `last_only`: a failed attempt that is followed by another one is no issue.
 
-    def __init__(self, *, last_only: bool = False) -> None:
+    `crons=lambda: registry`: the periodic jobs of the registry check in at Sentry's page of crons (crons.py).
+    """
+
+    def __init__(self, *, last_only: bool = False, crons: Callable[[], Registry] | None = None) -> None:
         self.last_only = last_only
+        self._check_ins = None if crons is None else CheckIns(crons)
         ignore_logger(LOGGER.name)
         register = getattr(utils, "_register_control_flow_exception", None)  # what the SDK's own integrations call
         if register is not None:
@@ -72,15 +81,18 @@ class Sentry(Watcher):
 
     def watch(self, job: Job[Any]) -> Watch:
         """Make the transaction of an attempt."""
-        return _Attempt(job, last_only=self.last_only) if sentry_sdk.get_client().is_active() else Watch(job)
+        if not sentry_sdk.get_client().is_active():
+            return Watch(job)
+        return _Attempt(job, last_only=self.last_only, check_ins=self._check_ins)
 
 
 class _Attempt(Watch):
     """The isolation scope and the transaction of one attempt."""
 
-    def __init__(self, job: Job[Any], *, last_only: bool) -> None:
+    def __init__(self, job: Job[Any], *, last_only: bool, check_ins: CheckIns | None) -> None:
         super().__init__(job)
         self._last_only = last_only
+        self._check_ins = check_ins
         self._stack = ExitStack()
 
     def begin(self) -> None:
@@ -91,12 +103,16 @@ class _Attempt(Watch):
         self._scope = scope
         traced = headers if job.attempt == 1 else {}  # a retry is a trace of its own, for its time may be far from the first
         self._span = self._stack.enter_context(_processing(job.kind, traced, _data(job, headers)))
+        if self._check_ins is not None:
+            self._check_ins.begin(job)
 
     def end(self, outcome: str, error: BaseException | None) -> None:
         with self._stack:
             _tell_end(self._span, outcome, failed=error is not None)
             if error is not None and not (self._last_only and has_next(self.job)):
                 self._report(error)
+            if self._check_ins is not None:
+                self._check_ins.end(self.job, outcome)
 
     def _report(self, error: BaseException) -> None:
         """Make an issue of an error."""

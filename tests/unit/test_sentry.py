@@ -9,9 +9,9 @@ import pytest
 import sentry_sdk
 from sentry_sdk.transport import Transport
 
-from fastq import Cancel, Discard, JobTimeout, RateLimited, Retry, Snooze
+from fastq import Cancel, Cron, Discard, Every, JobTimeout, RateLimited, Registry, Retry, Snooze
 from fastq.integrations.sentry import Sentry
-from tests.unit.watched import enqueued, worked
+from tests.unit.watched import MAIL, enqueued, worked
 
 
 class Memory(Transport):
@@ -27,6 +27,10 @@ class Memory(Transport):
     @property
     def issues(self):
         return [event for event in self.sent if "exception" in event or "logentry" in event]
+
+    @property
+    def check_ins(self):
+        return [event for event in self.sent if "check_in_id" in event]
 
     @property
     def transactions(self):
@@ -218,3 +222,77 @@ def test_spans_in_streams_hang_together_as_transactions_do(is_async):
     assert first["attributes"]["messaging.destination.name"]["value"] == "mails"
     assert [span["attributes"]["fastq.outcome"]["value"] for span in (first, second, third)] == ["failed", "failed", "snoozed"]
     assert [issue["contexts"]["trace"]["trace_id"] for issue in memory.issues] == [first["trace_id"], second["trace_id"]]
+
+
+def monitored(schedule=Cron("0 3 * * mon-fri", tz="Europe/Berlin")):  # noqa: B008 - never changed
+    """Return the hook of a registry with a periodic job of this schedule."""
+    registry = Registry()
+    registry.periodic("Nightly.report", schedule, {}, kind=MAIL)
+    return Sentry(crons=lambda: registry)
+
+
+def nightly(hook, body, **options):
+    return worked(hook, body, is_async=False, tags=["periodic:Nightly.report", "tick:2026-11-19T03:00:00.000000Z"], **options)
+
+
+def test_a_periodic_job_checks_in_when_it_begins_and_when_it_has_ended_with_its_schedule(sentry):
+    nightly(monitored(), lambda job: 5)
+
+    begun, ended = sentry.check_ins
+    assert (begun["monitor_slug"], begun["status"], ended["status"]) == ("nightly-report", "in_progress", "ok")
+    assert begun["check_in_id"] == ended["check_in_id"]
+    assert begun["monitor_config"] == {
+        "schedule": {"type": "crontab", "value": "0 3 * * mon-fri"},
+        "timezone": "Europe/Berlin",
+    }
+
+
+def test_a_failed_attempt_is_no_end_and_the_last_one_is_an_error_of_the_same_check_in(sentry):
+    hook = monitored()
+    for attempt in (1, 2, 3):
+        nightly(hook, fail, attempt=attempt)
+
+    begun, ended = sentry.check_ins
+    assert (begun["status"], ended["status"]) == ("in_progress", "error")
+    assert begun["check_in_id"] == ended["check_in_id"]
+
+
+@pytest.mark.parametrize(("decision", "status"), [(Cancel("no need"), "ok"), (Discard("no hope"), "error")])
+def test_a_decision_that_ends_a_periodic_job_ends_its_check_in(sentry, decision, status):
+    nightly(monitored(), lambda job: decision)
+
+    assert [told["status"] for told in sentry.check_ins] == ["in_progress", status]
+
+
+@pytest.mark.parametrize("decision", [Snooze(5.0), RateLimited(5.0), Retry(5.0)])
+def test_a_decision_that_has_the_job_run_again_ends_no_check_in(sentry, decision):
+    nightly(monitored(), lambda job: decision)
+
+    assert [told["status"] for told in sentry.check_ins] == ["in_progress"]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "config"),
+    [
+        (Every(3600.0), {"schedule": {"type": "interval", "value": 60, "unit": "minute"}, "timezone": "UTC"}),
+        (Every(30.0), None),
+        (Every(90.0), None),
+        (Cron("0 3 l * *"), None),
+        (Cron("0 3 * * mon#2"), None),
+        (Cron("0 3 * jul *"), {"schedule": {"type": "crontab", "value": "0 3 * jul *"}, "timezone": "UTC"}),
+    ],
+)
+def test_a_schedule_that_sentry_has_no_words_for_is_not_monitored(sentry, schedule, config):
+    nightly(monitored(schedule), lambda job: None)
+
+    assert [told["monitor_config"] for told in sentry.check_ins] == ([] if config is None else [config, config])
+
+
+def test_jobs_without_a_tick_and_ticks_of_another_registry_check_in_nowhere(sentry):
+    hook = monitored()
+
+    worked(hook, lambda job: None, is_async=False)
+    worked(hook, lambda job: None, is_async=False, tags=["periodic:another"])
+
+    assert sentry.check_ins == []
+    assert len(sentry.transactions) == 2
