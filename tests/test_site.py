@@ -43,7 +43,7 @@ def test_each_page_is_in_the_menu_of_the_first_one(site: Path) -> None:
     first = (site / "0.10" / "index.html").read_text()
     pages = {path.parent.relative_to(site / "0.10") for path in (site / "0.10").rglob("index.html")} - {Path()}
 
-    assert [page for page in pages if f'href="{page}/"' not in first] == []
+    assert [page for page in pages if f'href="./{page}/"' not in first] == []
 
 
 def test_the_root_leads_to_the_newest_version_and_lists_the_others(site: Path) -> None:
