@@ -3,7 +3,7 @@
 import pytest
 import sqlalchemy
 
-from fastq import OptionError
+from fastq.errors import OptionError
 from fastq.integrations.orm import AsyncSessionPerJob, SessionPerJob
 
 APP = "tests.process.sessions:registry"
