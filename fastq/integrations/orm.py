@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 AnySession = TypeVar("AnySession", bound="Session")
 AnyAsyncSession = TypeVar("AnyAsyncSession", bound="AsyncSession")
+AnyOne = TypeVar("AnyOne")
 
 
 class SessionPerJob(Hook, Generic[AnySession]):
@@ -118,7 +119,7 @@ def _callable(make: Any, hook: Hook) -> Any:
     return make
 
 
-def _current(variable: ContextVar[Any], hook: Hook, form: str) -> Any:
+def _current(variable: ContextVar[AnyOne], hook: Hook, form: str) -> AnyOne:
     """Return the session of the job at hand, or raise RuntimeError with what may be missing."""
     try:
         return variable.get()
