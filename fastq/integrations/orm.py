@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from fastq.args.hook import Hook
 from fastq.errors import OptionError
 
+# The package is no dependency: a checker has nothing to say where it is not installed.
+# pyright: reportMissingImports=false
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    # The package is not a dependency: a checker has nothing to say where it is not installed.
-    # pyright: reportMissingImports=false
     from sqlalchemy.ext.asyncio import AsyncSession
     from sqlalchemy.orm import Session
 
