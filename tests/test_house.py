@@ -47,7 +47,7 @@ ROOMS = (
     "work",
     "host",
     "cli/terminal",
-    "cli/waits cli/history",
+    "cli/waits cli/history cli/shell",
     "cli",
     "bench",
     "testing __init__ __main__",
@@ -76,7 +76,7 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("work/shared/held", "work/complete/completer"): "the same",
 }
 
-NAMED_AFTER = ("cli", "cli/terminal", "cli/waits", "cli/history", "bench", "admin", "lead/chores")
+NAMED_AFTER = ("cli", "cli/terminal", "cli/waits", "cli/history", "cli/shell", "bench", "admin", "lead/chores")
 """Rooms of commands, operations and chores: their modules are named after the thing that they are about, as that itself is."""
 
 DOORS = {  # what is imported -> who may

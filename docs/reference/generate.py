@@ -12,8 +12,8 @@ from pathlib import Path
 
 from public import api_page
 
-from fastq import cli
-from fastq.cli import settings
+from fastq.cli.terminal import settings
+from fastq.cli.terminal.commands import COMMANDS, module_of
 from fastq.config import Config, variable_of
 
 SETTINGS = """\
@@ -55,10 +55,10 @@ def settings_page() -> str:
 def cli_page() -> str:
     """Return the page of all commands."""
     lines = [CLI]
-    for name, text in cli.COMMANDS.items():
+    for name, text in COMMANDS.items():
         if name in ("bench", "help"):
             continue
-        command = cli.module_of(name)
+        command = module_of(name)
         parser = argparse.ArgumentParser(prog=f"fastq {name}", add_help=False)
         command.add_arguments(parser)
         lines.append(f"## fastq {name}\n\n{text[0].upper()}{text[1:]}.\n")

@@ -8,17 +8,16 @@ on stderr and an exit code here; any other exception is a bug and keeps its trac
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import importlib
 import os
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 
 from fastq.cli.terminal import settings
+from fastq.cli.terminal.commands import COMMANDS, module_of, parser_of
 from fastq.cli.terminal.output import note, out
-from fastq.cli.terminal.parser import USAGE, Parser
+from fastq.cli.terminal.parser import USAGE
 from fastq.errors import (
     ConfigError,
     DatabaseUnavailable,
@@ -31,30 +30,6 @@ from fastq.errors import (
 )
 
 OK, FAILED, NO_DATABASE, INTERRUPTED = 0, 1, 3, 130  # and USAGE, 2
-
-COMMANDS = {
-    "run": "work jobs: a supervisor and its worker processes",
-    "dev": "the same for developers: its own database, reload at each change",
-    "migrate": "create or update fastq's tables",
-    "enqueue": "enqueue a job by hand",
-    "check": "list jobs that wait and that your code could not run",
-    "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
-    "logs": "show the records and the prints of a job, follow them live",
-    "dead": "list discarded jobs in groups, replay and delete them",
-    "queues": "list, pause and resume queues",
-    "gates": "list the gates that jobs go through, set and remove their numbers",
-    "pauses": "list, add and remove pauses: of queues, kinds, keys, everything",
-    "workflows": "list workflows, draw one as text, retry and cancel it",
-    "unique": "list the keys of unique jobs, and give one up by hand",
-    "periodic": "list, pause and resume periodic jobs, and run one now",
-    "leader": "show who leads and what the chores did; ask a leader to resign",
-    "bench": "measure what fastq does on this machine",
-    "version": "show the versions of everything that matters",
-    "help": "show the help of one; `fastq help settings` lists every setting",
-}
-
-ROOMS = {**dict.fromkeys(("gates", "unique", "workflows"), "waits"), "logs": "history"}
-"""Rooms of commands: about the things for which one job waits for others, and about the traces that jobs leave."""
 
 ALSO_CALLED = {"limits": "gates", "rates": "gates", "orders": "gates", "keys": "gates", "batches": "workflows"}
 """Words for the things that a command is about, where they are not near its name: the error names the command."""
@@ -146,28 +121,11 @@ def _run(name: str, rest: list[str]) -> int:
     if name == "bench":
         return int(importlib.import_module("fastq.bench").main(rest) or 0)
     command = module_of(name)
-    options = _parser(name, command).parse_args(rest)
+    options = parser_of(name, command).parse_args(rest)
     options.argv = rest
     if name not in TELL_THEMSELVES:
         settings.tell_unknown()
     return int(command.main(options))
-
-
-def module_of(name: str) -> ModuleType:
-    """Import the module of a command."""
-    return importlib.import_module(f"fastq.cli.{ROOMS[name]}.{name}" if name in ROOMS else f"fastq.cli.{name}")
-
-
-def _parser(name: str, command: ModuleType) -> argparse.ArgumentParser:
-    text = COMMANDS[name]
-    parser = Parser(
-        prog=f"fastq {name}",
-        description=text[0].upper() + text[1:] + ".",
-        epilog=command.EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.add_arguments(parser)
-    return parser
 
 
 def _help(topic: list[str]) -> int:
@@ -175,7 +133,7 @@ def _help(topic: list[str]) -> int:
     if topic == ["settings"]:
         out(settings.reference())
     elif topic and topic[0] in COMMANDS and topic[0] not in ("help", "bench"):
-        _parser(topic[0], module_of(topic[0])).print_help()
+        parser_of(topic[0], module_of(topic[0])).print_help()
     elif topic == ["bench"]:
         return main(["bench", "--help"])
     elif topic and topic[0] != "help":

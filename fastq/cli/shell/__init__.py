@@ -1,0 +1,1 @@
+"""The command for your shell itself: the words that it completes."""

@@ -1,0 +1,62 @@
+"""The commands: the name of each with a sentence, the room in which its module lies, and its parser.
+
+Read by the main thread of the command, and never changed. A command module has `EPILOG` (examples, for its help),
+`add_arguments(parser)` and `main(options) -> exit code`.
+
+Invariant: only the module of the command that is named is imported. This module deliberately runs none of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import TYPE_CHECKING
+
+from fastq.cli.terminal.parser import Parser
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+COMMANDS = {
+    "run": "work jobs: a supervisor and its worker processes",
+    "dev": "the same for developers: its own database, reload at each change",
+    "migrate": "create or update fastq's tables",
+    "enqueue": "enqueue a job by hand",
+    "check": "list jobs that wait and that your code could not run",
+    "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
+    "logs": "show the records and the prints of a job, follow them live",
+    "dead": "list discarded jobs in groups, replay and delete them",
+    "queues": "list, pause and resume queues",
+    "gates": "list the gates that jobs go through, set and remove their numbers",
+    "pauses": "list, add and remove pauses: of queues, kinds, keys, everything",
+    "workflows": "list workflows, draw one as text, retry and cancel it",
+    "unique": "list the keys of unique jobs, and give one up by hand",
+    "periodic": "list, pause and resume periodic jobs, and run one now",
+    "leader": "show who leads and what the chores did; ask a leader to resign",
+    "bench": "measure what fastq does on this machine",
+    "completion": "have your shell complete commands and options",
+    "version": "show the versions of everything that matters",
+    "help": "show the help of one; `fastq help settings` lists every setting",
+}
+
+ROOMS = {**dict.fromkeys(("gates", "unique", "workflows"), "waits"), "logs": "history", "completion": "shell"}
+"""Rooms of commands: about the things for which one job waits for others, about the traces that jobs leave, about your shell."""
+
+
+def module_of(name: str) -> ModuleType:
+    """Import the module of a command."""
+    return importlib.import_module(f"fastq.cli.{ROOMS[name]}.{name}" if name in ROOMS else f"fastq.cli.{name}")
+
+
+def parser_of(name: str, command: ModuleType | None = None) -> argparse.ArgumentParser:
+    """Make the parser of a command, whose module is imported if it is not given."""
+    command = command or module_of(name)
+    text = COMMANDS[name]
+    parser = Parser(
+        prog=f"fastq {name}",
+        description=text[0].upper() + text[1:] + ".",
+        epilog=command.EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_arguments(parser)
+    return parser
