@@ -72,8 +72,8 @@ def _names(module: object) -> list[str]:
 
 
 def _of_class(name: str, path: str, value: object) -> str:
-    """Return the section of one name."""
-    section = f"## {name}\n\n```python\n{_head(path, value)}\n```\n\n{_text(inspect.getdoc(value) or '')}\n"
+    """Return the section of one name. Its blocks are `py`: those of `python` are programs, and run by a test."""
+    section = f"## {name}\n\n```py\n{_head(path, value)}\n```\n\n{_text(inspect.getdoc(value) or '')}\n"
     if isinstance(value, enum.EnumType):
         return section + "\n" + ", ".join(f"`{member.name}`" for member in value) + "\n"
     if not inspect.isclass(value):
@@ -108,7 +108,7 @@ def _of_member(of: str, name: str, cls: type) -> str:
         head = f"{of}.{name}: {returned if isinstance(returned, str) else inspect.formatannotation(returned)}"
     else:
         head = _head(f"{of}.{name}", getattr(cls, name))
-    return f"\n### {of}.{name}\n\n```python\n{head}\n```\n\n{_text(inspect.getdoc(getattr(cls, name)) or '')}\n"
+    return f"\n### {of}.{name}\n\n```py\n{head}\n```\n\n{_text(inspect.getdoc(getattr(cls, name)) or '')}\n"
 
 
 def _head(path: str, value: object) -> str:
