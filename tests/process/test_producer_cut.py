@@ -77,8 +77,12 @@ def claims_held_up(database, connection, producer, cursor):
     def waiting(*others):
         return wait_for(lambda: connection.execute(text, list(others)), what="a claim to wait for the lock")[0][0]
 
-    add(connection, 1, kind="hold", args='{"hold": false}')
-    wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], what="the statements to be prepared")
+    resting = producer._sources[0].resting
+    while resting.first:  # the look before the claims has seen no job yet: it would wait for the lock, and no claim be under way
+        add(connection, 1, kind="hold", args='{"hold": false}')
+        cursor.wakes += 1
+        producer.wake()
+        wait_for(lambda: connection.execute("select count(*) from fastq.job") == [(0,)], what="the statements to be prepared")
     locks = db.connect(database, role="test")
     locks.execute("begin")
     add(locks, JOBS, kind="hold", args='{"hold": false}')
@@ -104,6 +108,7 @@ def test_nothing_is_claimed_before_a_session_that_was_cut_has_ended(database, co
     with working(database, database, statement_timeout=0.5) as (producer, cursor):
         with claims_held_up(database, connection, producer, cursor) as waiting:
             frozen = waiting()
+            assert producer._under_way.number, "another statement than a claim waits for the lock"
             if b"postgres" not in Path(f"/proc/{frozen}/cmdline").read_bytes():
                 pytest.skip("the server is on another machine")
             freeze(frozen)
