@@ -45,7 +45,7 @@ A = TypeVar("A")
 D = TypeVar("D", bound=Declaration)
 W = TypeVar("W", bound="Worker[Any]")
 S = TypeVar("S", bound="Callable[[Singleton], object]")
-F = TypeVar("F", bound="Callable[[Job[Any]], object]")
+F = TypeVar("F", bound="Callable[[Job[Any]], object] | Callable[[Sequence[Job[Any]]], object]")
 E = TypeVar("E", bound="Callable[[Job[Any], BaseException], Verdict | Awaitable[Verdict | None] | None]")
 C = TypeVar("C", bound="Callable[[Job[Any], Crash], Verdict | Awaitable[Verdict | None] | None]")
 
@@ -90,6 +90,7 @@ class Registry:
     def worker(self, function: F | None = None, /, **options: Unpack[WorkerOptions]) -> F | Callable[[F], F]:
         """Add a function as a worker, as a decorator of `def mail(job: Job[MailArgs])` or of an `async def`.
 
+        Over `def mail(jobs: Sequence[Job[MailArgs]])`, or an `async def`, it makes a batch worker.
         The options are those of a Worker class: `@registry.worker(queue="mail", timeout=10.0)`; the function stays as it is.
         """
 

@@ -30,6 +30,11 @@ class AsyncMany(Many, kind="async_many"):
 
 
 @dataclass
+class ByFunction(Many, kind="by_function"):
+    pass
+
+
+@dataclass
 class Slow(Many, kind="slow"):
     pass
 
@@ -152,6 +157,12 @@ class ManyWorker(Sync, Worker[Many]):
 @registry.register
 class AsyncManyWorker(Async, Worker[AsyncMany]):
     pass
+
+
+@registry.worker(up_to=5, within=0.3, same="key", timeout=20.0)
+def by_function(jobs: Sequence[Job[ByFunction]]) -> Any:
+    """Work many jobs at once."""
+    return Sync().work_many(jobs)
 
 
 @registry.register

@@ -39,7 +39,7 @@ def charged(jobs, ids):
     return {(fate.state, fate.attempt, fate.crashes, len(fate.errors)) for fate in map(jobs.fate, ids)}
 
 
-@form
+@pytest.mark.parametrize("kind", [*FORMS, "by_function"])
 def test_jobs_come_together_up_to_the_number_and_the_rest_after_its_time(jobs, supervise, kind):
     ids = jobs.add_all(kind, [{}] * 12)
     supervise(APP)

@@ -4,7 +4,7 @@ A line that must be refused has a mark at its end, "wrong", with a checker's nam
 It is never executed.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict, assert_type
@@ -310,8 +310,26 @@ assert_type(sort(Job.of(SortArgs(["b"]))), int)
 sort(SortArgs(["b"]))  # wrong
 
 
+@registry.worker
+def sort_many(jobs: Sequence[Job[SortArgs]]) -> list[int | Snooze | ValueError]:
+    assert_type(jobs[0].args.strings, list[str])
+    return [len(job.args.strings) for job in jobs]
+
+
+@registry.worker(up_to=10, within=1, same=("strings", "other"))
+async def sort_many_slowly(jobs: Sequence[Job[SortArgs]]) -> None: ...
+
+
+assert_type(sort_many([Job.of(SortArgs(["b"]))]), list[int | Snooze | ValueError])
+sort_many(Job.of(SortArgs(["b"])))  # wrong
+
+
 @registry.worker  # wrong
-def sort_many(jobs: list[Job[SortArgs]]) -> None: ...
+def sort_a_list(jobs: list[Job[SortArgs]]) -> None: ...
+
+
+registry.worker(up_to="10")  # wrong
+registry.worker(same=7)  # wrong
 
 
 registry.worker(queu="slow")  # wrong

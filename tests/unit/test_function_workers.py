@@ -1,6 +1,7 @@
 """A function as a worker: the same options, checks and words as a class."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
@@ -94,6 +95,29 @@ def test_it_takes_the_options_of_a_worker(registry):
     assert worker.retry_delay(4, ValueError()) == 8.0
 
 
+def test_a_function_that_takes_many_jobs_is_a_batch_worker(registry):
+    @registry.worker(up_to=7, within=0.1, same="to", timeout=5.0)
+    def mail_many(jobs: Sequence[Job[MailArgs]]) -> list[str]:
+        return [job.args.to for job in jobs]
+
+    worker = registry.workers["mail"]
+    jobs = [Job.of(MailArgs("ada")), Job.of(MailArgs("bob"))]
+
+    assert worker.called(jobs) == mail_many(jobs) == ["ada", "bob"]
+    assert (worker.mode, worker.is_async, worker.takes_many) == ("bundles", False, True)
+    assert (worker.up_to, worker.within, worker.same, worker.timeout) == (7, 0.1, "to", 5.0)
+
+
+def test_an_async_function_that_takes_many_jobs_is_a_batch_worker_with_the_options_of_a_class(registry):
+    @registry.worker
+    async def mail_many(jobs: "Sequence[Job[MailArgs]]") -> None: ...
+
+    worker = registry.workers["mail"]
+
+    assert (worker.mode, worker.is_async, worker.takes_many) == ("bundles", True, True)
+    assert (worker.up_to, worker.within, worker.same) == (Worker.up_to, Worker.within, None)
+
+
 def test_args_without_a_kind_of_their_own_are_named_by_an_option(registry):
     @registry.worker(kind=Kind("letter", MailDict))
     def letter(job: Job[MailDict]) -> None: ...
@@ -129,6 +153,25 @@ def yielding(job: Job[MailArgs]):
     yield
 
 
+def many(jobs: Sequence[Job[MailArgs]]) -> None: ...
+
+
+def many_in_a_list(jobs: list[Job[MailArgs]]) -> None: ...
+
+
+def many_args(jobs: Sequence[MailArgs]) -> None: ...
+
+
+def many_of_anything(jobs: Sequence) -> None: ...
+
+
+def yielding_many(jobs: Sequence[Job[MailArgs]]):
+    yield
+
+
+def one(job: Job[MailArgs]) -> None: ...
+
+
 WRONG = {
     "no annotation": (
         no_annotation,
@@ -138,8 +181,20 @@ WRONG = {
     "args instead of a job": (no_job, {}, r"expected a parameter of type Job\[YourArgs\]"),
     "a job of anything": (no_args, {}, r"expected a parameter of type Job\[YourArgs\]"),
     "args without a kind": (no_kind, {}, r"LooseArgs is no Args class.*or @registry.worker\(kind=...\)"),
-    "two parameters": (too_many, {}, r"too_many is called with a job and nothing else, but takes \(job"),
-    "no parameter": (none_at_all, {}, "none_at_all is called with a job and nothing else"),
+    "two parameters": (too_many, {}, r"too_many is called with a job, or with a list of jobs, and nothing else, but takes \(job"),
+    "no parameter": (none_at_all, {}, "none_at_all is called with a job, or with a list of jobs, and nothing else"),
+    "a list of jobs": (many_in_a_list, {}, r"of type Job\[YourArgs\] or Sequence\[Job\[YourArgs\]\], got list\[.*MailArgs"),
+    "a sequence of args": (many_args, {}, r"expected a parameter of type Job\[YourArgs\] or Sequence.*, got .*MailArgs"),
+    "a sequence of anything": (many_of_anything, {}, r"expected a parameter of type Job\[YourArgs\] or Sequence.*, got Sequence"),
+    "a yield in a batch worker": (yielding_many, {}, "work_many has a yield in it"),
+    "a batch worker with logs": (many, {"logs": True}, "many.logs: a call of work_many has many jobs"),
+    "an isolated batch worker": (many, {"isolate": True}, "many.isolate: a call of work_many has many jobs"),
+    "a batch of none": (many, {"up_to": 0}, "many.up_to: expected a number of jobs from 1 on, got 0"),
+    "a batch after an hour": (many, {"within": 3600}, "many.within: expected seconds from 0 to 60, got 3600"),
+    "a batch by no field": (many, {"same": "from"}, "has no field 'from', it has to"),
+    "another's word of batches": (many, {"batch_size": 3}, "takes no batch_size; did you mean up_to?"),
+    "a hook for one job": (many, {"hooks": [Quiet()]}, "its hook .*Quiet has no work_many"),
+    "an option of batches": (one, {"up_to": 3}, r"up_to has an effect on functions that take many .*\(jobs: Sequence\[Job\[MailArgs"),
     "for type checkers alone": (types_alone, {}, "annotation 'OtherJob.*' cannot be read.*not for type checkers alone"),
     "a yield": (yielding, {}, "has a yield in it"),
     "a class": (Worker, {}, "register a class with @registry.register"),
