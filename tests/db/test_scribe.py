@@ -17,6 +17,7 @@ from fastq.postgres import db
 from fastq.work import scribe
 from fastq.work.scribe import Scribe
 from tests.helpers import wait_for
+from tests.proxy import Proxy
 
 SHEETS = "select job, claim, attempt, start_at, lines, ended from fastq.job_log order by job, claim, start_at"
 INSERT = """insert into fastq.job_log (job, claim, start_at, at, attempt, size, lines, ended, kind, text)
@@ -99,6 +100,25 @@ def test_a_word_that_came_just_before_the_end_of_the_process_is_written(made, co
     made.join(10)
 
     assert lines(connection, 1) == ["last"]
+
+
+def test_a_word_that_came_while_a_statement_was_under_way_at_the_end_of_the_process_is_written(database, connection):
+    with Proxy(database, {"write": db.statement("log_write")}) as wire:
+        made = Scribe("info", lambda: db.connect(wire.url, role="logs"))
+        keeping.within(print, is_async=False)
+        made.start()
+        told = transcript(made)
+        wire.hold("write")
+        tell(told, "first")
+        wait_for(wire.held, what="the statement")
+        tell(told, "last")
+        told.end()
+        made.finish(time.monotonic() + 10)
+        wire.release()
+        made.join(10)
+
+    assert made.ended
+    assert lines(connection, 1) == ["first", "last"]
 
 
 def test_what_could_not_be_written_while_the_database_was_away_is_written_later_and_once(connection, proxy, events):

@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import gc
 import logging
 import multiprocessing
 import os
@@ -15,8 +16,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
-from fastq import Args, Cancel, Discard, Hook, Isolate, Job, JobCancelled, JobTimeout, Registry, Retry, Snooze, Worker
+import pydantic
+
+from fastq import Args, Cancel, Discard, Hook, Isolate, Job, JobCancelled, JobTimeout, Kind, Registry, Retry, Snooze, Worker
+from fastq.events import Event, emit, subscribe
+from fastq.work.isolated.child import Attempt
 from tests.process.jobs import SHORT, WITNESS, AsyncNapWorker, NapWorker, PatientWorker, tell
 
 registry = Registry()
@@ -321,3 +327,100 @@ class PaidWorker(Worker[Paid]):
                 os.abort()
         if job.args.then == "crash":
             os.abort()
+
+
+def own_attempt() -> Attempt:
+    """Return the object by which this process talks to its worker process."""
+    (attempt,) = [each for each in gc.get_objects() if type(each) is Attempt]
+    return attempt
+
+
+@dataclass
+class Garbled(Args, kind="garbled"):
+    """Nothing to say."""
+
+
+@registry.register
+class GarbledWorker(Worker[Garbled]):
+    """Says what nobody understands in its first attempt, and goes on as if it had not."""
+
+    isolate = True
+
+    def work(self, job: Job[Garbled]) -> None:
+        tell(job, "start")
+        if job.attempt == 1:
+            own_attempt()._line.sendall(b"\x01\0\0\0?")
+            time.sleep(60)
+
+    def retry_delay(self, attempt: int, error: BaseException) -> float:
+        return 0.0
+
+
+@dataclass
+class Torn(Args, kind="torn"):
+    """Nothing to say."""
+
+
+@registry.register
+class TornWorker(Worker[Torn]):
+    """Says something while it is in the middle of saying something else, and was cancelled before it began."""
+
+    isolate = True
+
+    def work(self, job: Job[Torn]) -> None:
+        def say(number: int, frame: FrameType | None) -> None:
+            if frame is not None and frame.f_code is Attempt._send.__code__ and own._in_message:
+                job.progress(0.5, "in the middle")
+
+        own, text = own_attempt(), "x" * 2**22
+        signal.signal(signal.SIGALRM, say)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        tell(job, "start")
+        while signal.SIGTERM not in signal.sigpending():  # then the word about the cancellation has come
+            time.sleep(0.01)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        try:
+            emit("app.said", text=text)
+            tell(job, "not told")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class SlowToWrite(pydantic.BaseModel):
+    """Args that are as JSON again when there is such a file."""
+
+    gate: str
+
+    @pydantic.field_serializer("gate")
+    def _written(self, gate: str) -> str:
+        os.write(WITNESS, f"{time.monotonic_ns()} {os.getpid()} - 0 0 writes\n".encode())
+        while not Path(gate).exists():
+            time.sleep(0.01)
+        return gate
+
+
+@registry.worker(kind=Kind("slow_to_write", SlowToWrite), isolate=True, timeout=60.0)
+def slow_to_write(job: Job[SlowToWrite]) -> None:
+    """Take a minute."""
+    tell(job, "start")
+    time.sleep(60)
+
+
+@dataclass
+class Deafening(Args, kind="deafening"):
+    """Nothing to say."""
+
+
+@registry.worker(isolate=True, timeout=SHORT)
+def deafening(job: Job[Deafening]) -> None:
+    """Crash."""
+    os.abort()
+
+
+def hang_upon_that_crash(event: Event) -> None:
+    """Never return from the event of that crash: it is told in the thread of the slot, when the process is gone."""
+    if event.name == "job.crashed" and event.fields["kind"] == "deafening":
+        threading.Event().wait()
+
+
+subscribe(hang_upon_that_crash)

@@ -3,13 +3,15 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fastq import Client, Workflow
 from tests.helpers import freeze, process_exists, wait_for
-from tests.process.conftest import descendants, title, wait_until_gone
+from tests.process.conftest import ROOT, descendants, title, wait_until_gone
 from tests.process.isolated import LIMIT, Gather, Long
 from tests.process.jobs import SHORT
 
@@ -370,6 +372,69 @@ def test_a_job_ends_in_a_transaction_of_its_own_process_whatever_happens_then(su
     supervisor.wait_until_it_says("job.crashed", times=2)
     assert jobs.fate(crashes).state == "completed"
     assert "jobs.lost" not in supervisor.said
+
+
+def test_a_message_that_a_job_sends_in_the_middle_of_another_one_lets_no_exception_tear_that_one(supervise, jobs):
+    supervisor = supervise(APP)
+    id_ = jobs.add("torn")
+    jobs.wait_until_told("start", id_)
+
+    with Client(jobs.url) as client:
+        client.cancel(id_)
+
+    fate = jobs.wait_for(id_, "cancelled", timeout=15)
+    assert fate.errors[-1]["error"] == "cancelled: cancelled"
+    supervisor.wait_until_it_says("app.said text=xxx")
+    assert "job.crashed" not in supervisor.said
+    assert jobs.told("not told") == []
+    wait_for(lambda: jobs.execute("select text from fastq.job_progress where job = %s", id_), 5.0, "the message in the middle")
+
+
+def test_a_job_that_is_cancelled_while_its_args_are_written_for_its_process_hears_of_it_there(supervise, jobs, tmp_path):
+    supervisor = supervise(APP)
+    id_ = jobs.add("slow_to_write", gate=str(tmp_path / "gate"))
+    jobs.wait_until_told("writes")
+
+    with Client(jobs.url) as client:
+        client.cancel(id_)
+    wait_for(lambda: jobs.execute("select cancel_requested from fastq.job") == [(True,)])
+    jobs.wait_for(jobs.add("alone", what="value"), "completed")  # the worker process has heard of the cancellation by now
+    (tmp_path / "gate").touch()
+
+    assert jobs.wait_for(id_, "cancelled", timeout=15).attempt == 1
+    assert "job.killed" not in supervisor.said
+
+
+def test_a_job_that_was_cancelled_before_its_slot_asked_for_its_process_hears_of_it_there():
+    told = subprocess.run(
+        [sys.executable, "-m", "tests.process.cancelled_early"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+    assert told.stdout == 'cancelled {"error":"cancelled: cancelled"}\n', told.stderr
+
+
+def test_an_attempt_that_fails_in_the_worker_process_takes_its_own_process_along(supervise, jobs):
+    supervisor = supervise(APP)
+    (worker,) = supervisor.workers
+    id_ = jobs.add("garbled", max_attempts=2)
+
+    assert jobs.wait_for(id_, "completed", timeout=15).attempt == 2
+    first, second = jobs.told("start", id_)
+    wait_until_gone([first.pid, second.pid], 5.0)
+    assert "DecodeError" in jobs.fate(id_).errors[0]["error"]
+    assert supervisor.workers == [worker]
+
+
+def test_a_thread_that_hangs_when_the_process_of_its_job_is_gone_is_given_up_as_any_other(supervise, jobs):
+    supervisor = supervise(APP, queues="default=8")
+    (worker,) = supervisor.workers
+
+    id_ = jobs.add("deafening", max_attempts=1)
+
+    (error,) = jobs.wait_for(id_, "discarded", timeout=20).errors
+    assert error["error"].startswith(f"JobTimeout: took longer than {SHORT} s and did not end within ")
+    wait_for(lambda: worker not in supervisor.workers, 15.0, "the end of the process")
+    assert jobs.wait_for(jobs.add("alone", what="value"), "completed").attempt == 1
 
 
 def test_a_worker_process_without_isolated_workers_has_no_nursery(supervise, jobs):

@@ -200,10 +200,14 @@ class Attempt:
         """Obey the words that have come. Called by the handler of the signal, between any two instructions of the job."""
         if self._sending:
             return  # `_send` calls us
+        self._obey_all(b"")  # one may have come with the request, or behind a word that raised an exception
         with suppress(BlockingIOError):
             while piece := self._line.recv(PIECE, socket.MSG_DONTWAIT):
-                for text in self._pieces.add(piece):
-                    self._obey(order_of(text))
+                self._obey_all(piece)
+
+    def _obey_all(self, piece: bytes) -> None:
+        for text in self._pieces.add(piece):
+            self._obey(order_of(text))
 
     def _obey(self, order: Order) -> None:
         if order.stopping:
