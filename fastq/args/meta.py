@@ -110,7 +110,7 @@ CARRIED = Key("carried", dict[str, Any])
 """The values that hooks have given a job when it was enqueued, by name."""
 
 CRASHED = Key("crashed", dict[str, Any])
-"""How the process died that executed the job last. The statement that gives back the jobs of a dead process writes it; it counts
+"""How the process died that executed the job last. The statements that give back the jobs of a dead process write it; it counts
 for the next attempt, whose number it holds."""
 
 

@@ -1,9 +1,9 @@
 """The application's handlers: of attempts that have failed by an exception, and of jobs whose process has died under them.
 
 Both are hooks around all workers of a registry, outside of its other hooks. `ErrorHandler` looks at the exception with which
-`work` and its hooks have ended, `CrashHandler` at the note that the recovery has left with a job (sql/job_recover.sql), in
-the attempt after the crash and before `work`. They run where the job runs, in an executor thread or on the event loop: no code of
-the user's runs in a supervisor.
+`work` and its hooks have ended, `CrashHandler` at the note that was left with a job (sql/job_recover.sql; of a job with a process
+of its own, sql/job_crashed.sql), in the attempt after the crash and before `work`. They run where the job runs, in an executor
+thread, on the event loop or in the job's own process: no code of the user's runs in a supervisor.
 
 Invariant: a handler of errors that returns None, or fails, changes nothing. Handlers deliberately hear nothing of decisions
 (`Snooze`, `Cancel`), cancelled jobs, attempts that were given up, and args that do not fit: `work` has raised nothing there.
@@ -43,12 +43,16 @@ class Crash:
 
     `signal` is the number of the signal, None if there was none. `crashes` counts the deaths that this job is blamed for so far,
     this one among them: the process may have executed others as well.
+
+    Of an isolated job the process was its own: `memory` is the number of bytes that it had at its most, and the `cause` may be
+    "timeout", where the job did not end in its time and its process was killed.
     """
 
     cause: str
     signal: int | None
     crashes: int
     at: datetime
+    memory: int | None = None
 
 
 def crash_of(job: Job[Any]) -> Crash | None:
@@ -57,7 +61,8 @@ def crash_of(job: Job[Any]) -> Crash | None:
     if noted is None or noted["next"] != job.attempt:
         return None
     found = _SIGNAL.fullmatch(noted["cause"])
-    return Crash(noted["cause"], int(found[1]) if found else None, noted["crashes"], datetime.fromisoformat(noted["at"]))
+    number, at = int(found[1]) if found else None, datetime.fromisoformat(noted["at"])
+    return Crash(noted["cause"], number, noted["crashes"], at, noted.get("memory"))
 
 
 class _Handler(Hook):

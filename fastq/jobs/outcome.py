@@ -83,6 +83,9 @@ class Fate(msgspec.Struct, frozen=True, gc=False):
     unsure: bool = False
     """Whether the job may have ended already, in a transaction of the user's: that its row is no longer ours is no surprise."""
 
+    crash: str | None = None
+    """JSON: the note of how the process of a job that lives on has died."""
+
     @property
     def fate(self) -> Fate:
         """Be an outcome as well: the completer makes one when it leaves the text of a refused outcome away."""

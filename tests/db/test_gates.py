@@ -180,6 +180,7 @@ ENDS = {
     "the last failure": lambda run, ids: run("job_finish", ids, [MINE], ["discarded"], [ERROR], [None], CHANNEL),
     "a turn too late": lambda run, ids: run("job_finish_late", ids, [MINE], ["cancelled"], [None], ["expired"], [False], CHANNEL),
     "a failure": lambda run, ids: run("job_retry", ids, [MINE], [60.0], [True], [ERROR], CHANNEL),
+    "a crash of its process": lambda run, ids: run("job_crashed", ids, [MINE], [60.0], [ERROR], [ERROR], CHANNEL),
     "a snooze": lambda run, ids: run("job_retry", ids, [MINE], [60.0], [False], [None], CHANNEL),
     "a rescue of the last attempt": lambda run, ids: run(
         "job_rescue", *run.fence, None, "default", ids, [MINE], [1], CHANNEL, ERROR

@@ -32,6 +32,10 @@ def retry(connection, job_id):
     connection.run("job_retry", [job_id], [MINE], [0.0], [True], [ERROR], CHANNEL)
 
 
+def crash(connection, job_id):
+    connection.run("job_crashed", [job_id], [MINE], [1.0], [ERROR], [ERROR], CHANNEL)
+
+
 def retry_a_cancelled_one(connection, job_id):
     connection.run("job_cancel", [job_id], CHANNEL)
     retry(connection, job_id)
@@ -65,7 +69,7 @@ def rescue_the_last_attempt(connection, job_id):
 
 @pytest.mark.parametrize(
     "end",
-    [retry, retry_a_cancelled_one, finish, finish_late, recover, recover_and_end, rescue, rescue_the_last_attempt],
+    [retry, crash, retry_a_cancelled_one, finish, finish_late, recover, recover_and_end, rescue, rescue_the_last_attempt],
     ids=lambda end: end.__name__,
 )
 @pytest.mark.parametrize("before", [KEPT - 1, KEPT, 1_000])

@@ -31,6 +31,7 @@ COMPLETIONS = {
     "job_complete_archive": lambda ids: (ids, [MINE]),
     "job_finish_late": lambda ids: (ids, [MINE] * 2, ["cancelled"] * 2, [None] * 2, ["expired"] * 2, [False] * 2, None),
     "job_finish": lambda ids: (ids, [MINE] * 2, ["completed"] * 2, [None] * 2, ["1"] * 2, None),
+    "job_crashed": lambda ids: (ids, [MINE] * 2, [1.0] * 2, [ERROR] * 2, [ERROR] * 2, CHANNEL),
     "job_retry": lambda ids: (ids, [MINE] * 2, [0.0] * 2, [True] * 2, [ERROR] * 2, CHANNEL),
 }
 

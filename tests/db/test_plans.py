@@ -70,6 +70,7 @@ PARAMETERS = {
     "job_park": (IDS, CLAIMS * 3, [1.0] * 3, [r"[\"go\", 0]"] * 3, CHANNEL),
     "job_signal": (5, "go", "1", CHANNEL),
     "job_retry": (IDS, CLAIMS * 3, [1.0] * 3, [True] * 3, [None] * 3, CHANNEL),
+    "job_crashed": (IDS, CLAIMS * 3, [1.0] * 3, [None] * 3, [None] * 3, CHANNEL),
     "job_check": (0, 500),
     "args_sealed": ("nap", 0, 500),
     "args_reseal": ("1\x1e2\x1e3", "a\x1eb\x1ec", "{}\x1e{}\x1e{}"),

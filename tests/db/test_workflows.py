@@ -160,6 +160,7 @@ ASKED = {  # the same for a step whose cancellation was asked for
     "a rescue": ENDS["a rescue"][1],
     "a death": ENDS["a death"][1],
     "a retry": lambda run, ids: run("job_retry", ids, [MINE], [1.0], [True], [ERROR], CHANNEL),
+    "a crash of its process": lambda run, ids: run("job_crashed", ids, [MINE], [1.0], [ERROR], [ERROR], CHANNEL),
     "a release": lambda run, ids: run("job_release", ids, [MINE], CHANNEL),
     "new gates": lambda run, ids: run("job_bar", ids, [MINE], ['[["limit","api",42,1,2]]'], CHANNEL),
 }

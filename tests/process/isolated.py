@@ -20,12 +20,13 @@ from types import FrameType
 
 import pydantic
 
-from fastq import Args, Cancel, Discard, Hook, Isolate, Job, JobCancelled, JobTimeout, Kind, Registry, Retry, Snooze, Worker
+from fastq import Args, Cancel, Crash, Discard, Hook, Isolate, Job, JobCancelled, JobTimeout, Kind, Registry, Retry, Snooze, Worker
 from fastq.events import Event, emit, subscribe
 from fastq.work.isolated.child import Attempt
 from tests.process.jobs import SHORT, WITNESS, AsyncNapWorker, NapWorker, PatientWorker, tell
 
 registry = Registry()
+asked = Registry()  # with a handler of crashes
 for worker in (NapWorker, AsyncNapWorker, PatientWorker):
     registry.register(worker)
 
@@ -424,3 +425,56 @@ def hang_upon_that_crash(event: Event) -> None:
 
 
 subscribe(hang_upon_that_crash)
+
+
+@dataclass
+class Risky(Args, kind="risky"):
+    """What to do in the first attempts, and what the handler of crashes decides."""
+
+    what: str
+    decision: str
+    times: int = 1
+
+
+def take_risks(job: Job[Risky]) -> int:
+    """Damage the process, or take more memory than there is."""
+    tell(job, "work")
+    if job.attempt <= job.args.times:
+        if job.args.what == "malloc":
+            libc = ctypes.CDLL(None)
+            libc.malloc.restype = ctypes.c_void_p
+            ctypes.memset(libc.malloc(ctypes.c_size_t(2 * LIMIT)), 1, 2 * LIMIT)
+        damage(Job.of(Alone(job.args.what)))
+    return job.attempt
+
+
+@asked.worker(isolate=Isolate(memory=LIMIT), timeout=SHORT, max_attempts=4)
+def risky(job: Job[Risky]) -> int:
+    """Take risks."""
+    return take_risks(job)
+
+
+@dataclass
+class RiskyAsync(Risky, kind="risky_async"):
+    pass
+
+
+@asked.worker(isolate=Isolate(memory=LIMIT), timeout=SHORT, max_attempts=4)
+async def risky_async(job: Job[RiskyAsync]) -> int:
+    """Take risks on a loop."""
+    return take_risks(job)
+
+
+@asked.on_crash
+def on_crash(job: Job[Risky], crash: Crash) -> Snooze | Discard | Retry | None:
+    """Tell of the crash, and decide as the job says."""
+    tell(job, f"asked about {crash.cause} {crash.signal} {crash.crashes} {bool(crash.memory)}")
+    tell(job, f"in {os.getpid()}")
+    match job.args.decision:
+        case "snooze":
+            return Snooze(2.5)
+        case "discard":
+            return Discard("it ends its process")
+        case "retry" if job.attempt == 2:
+            return Retry(0.1)
+    return None

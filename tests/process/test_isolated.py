@@ -437,6 +437,66 @@ def test_a_thread_that_hangs_when_the_process_of_its_job_is_gone_is_given_up_as_
     assert jobs.wait_for(jobs.add("alone", what="value"), "completed").attempt == 1
 
 
+def asked_about(jobs, id_):
+    """Return what the handler of crashes was told of a job, and what worked, in order."""
+    return [line.what.removeprefix("asked about ") for line in jobs.told(id_=id_) if not line.what.startswith("in ")]
+
+
+@pytest.mark.parametrize("kind", ["risky", "risky_async"])
+@pytest.mark.parametrize(
+    ("what", "crash"),
+    [("segfault", "signal 11 11"), ("exit", "exit code 7 None"), ("malloc", "signal 11 11"), ("hang", "timeout None")],
+)
+def test_the_handler_of_crashes_is_asked_about_the_end_of_a_jobs_own_process_before_the_next_attempt(
+    supervise, jobs, kind, what, crash
+):
+    supervisor = supervise("tests.process.isolated:asked")
+    id_ = jobs.add(kind, max_attempts=4, what=what, decision="discard")
+
+    fate = jobs.wait_for(id_, "discarded", timeout=15)
+    assert (fate.attempt, fate.crashes) == (2, 0)
+    assert fate.errors[-1]["error"] == "discarded: it ends its process"
+    assert asked_about(jobs, id_) == ["work", f"{crash} 1 True"]
+    (where,) = [line for line in jobs.told(id_=id_) if line.what.startswith("in ")]
+    assert where.what == f"in {where.pid}"
+    assert where.pid not in supervisor.workers
+
+
+def test_the_handler_of_crashes_puts_an_isolated_job_off_or_lets_it_work_or_spends_an_attempt(supervise, jobs):
+    supervise("tests.process.isolated:asked")
+    off, on, again = (
+        jobs.add("risky", max_attempts=4, what="segfault", decision=decision) for decision in ("snooze", "go on", "retry")
+    )
+
+    asked = "signal 11 11 1 True"
+    assert jobs.wait_for(on, "completed", timeout=15).output == 2
+    assert asked_about(jobs, on) == ["work", asked, "work"]
+    assert jobs.wait_for(off, "completed", timeout=15).attempt == 2
+    assert asked_about(jobs, off) == ["work", asked, asked, "work"]
+    assert jobs.wait_for(again, "completed", timeout=15).output == 3
+    assert asked_about(jobs, again) == ["work", asked, "work"]
+
+
+def test_the_handler_of_crashes_learns_how_often_the_processes_of_a_job_have_died(supervise, jobs):
+    supervise("tests.process.isolated:asked")
+    id_ = jobs.add("risky", max_attempts=4, what="abort", decision="go on", times=2)
+
+    wait_for(lambda: jobs.fate(id_).attempt == 2 and jobs.fate(id_).state == "retryable", 15.0, "the second crash")
+    jobs.execute("update fastq.job set scheduled_at = clock_timestamp() where id = %s", id_)  # in place of 16 s
+    jobs.execute("select pg_notify('fastq', '@due')")
+
+    assert jobs.wait_for(id_, "completed", timeout=15).output == 3
+    assert asked_about(jobs, id_) == ["work", "signal 6 6 1 True", "work", "signal 6 6 2 True", "work"]
+
+
+def test_the_last_attempt_of_an_isolated_job_ends_it_and_nobody_is_asked(supervise, jobs):
+    supervise("tests.process.isolated:asked")
+    id_ = jobs.add("risky", max_attempts=1, what="segfault", decision="go on")
+
+    assert jobs.wait_for(id_, "discarded").errors[-1]["died"] == "signal 11"
+    assert asked_about(jobs, id_) == ["work"]
+
+
 def test_a_worker_process_without_isolated_workers_has_no_nursery(supervise, jobs):
     supervisor = supervise()
 

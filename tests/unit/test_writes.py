@@ -58,6 +58,18 @@ OUTCOMES = {  # outcome, fate, statement with the archive and without it
         "job_finish_late",
     ),
     "a fate from the process of a job": (Told(Fate(delay=60.0)), Fate(delay=60.0), "job_retry", "job_retry"),
+    "a crash of its own process": (
+        Told(Fate(delay=1.0, charged=True, error=ERROR, crash="{}")),
+        Fate(delay=1.0, charged=True, error=ERROR, crash="{}"),
+        "job_crashed",
+        "job_crashed",
+    ),
+    "a crash unless it has ended": (
+        Fate(delay=1.0, charged=True, error=ERROR, crash="{}", unsure=True),
+        Fate(delay=1.0, charged=True, error=ERROR, crash="{}", unsure=True),
+        "job_crashed",
+        "job_crashed",
+    ),
     "a release": (Release(), Fate(), "job_retry", "job_retry"),
     "an unknown kind": (WAITS, Fate(delay=math.inf), "job_retry", "job_retry"),
     "a sleep": (Parked(60.0), Fate(delay=60.0), "job_retry", "job_retry"),

@@ -51,6 +51,7 @@ class Ending(NamedTuple):
     unsure: bool = False  # the job may have ended already
     caused: bool = False  # the fate has a cause of its own
     parked: bool = False  # it waits for a signal
+    crashed: bool = False  # its own process has died, and there is a next attempt
 
 
 class Write(NamedTuple):
@@ -89,6 +90,7 @@ OUTPUTS = Column(attrgetter("output"), encode_texts)
 GATES = Column(attrgetter("gates"), encode_texts)
 CAUSES = Column(attrgetter("cause"), encode_texts)
 PARKS = Column(attrgetter("parks"), encode_texts)
+CRASHES = Column(attrgetter("crash"), encode_texts)
 LIMITED = Column(attrgetter("limited"), encode_floats)
 
 LIMITS = Limited()
@@ -116,11 +118,13 @@ WRITES = (
         hinted=True,
         unsure=True,
     ),
+    Write("job_crashed", lambda it: it.unsure and it.crashed, (DELAYS, ERRORS, CRASHES), _size, hinted=True, unsure=True),
     Write("job_retry", lambda it: it.unsure and not it.limited, (DELAYS, CHARGED, ERRORS), _size, hinted=True, unsure=True),
     Write("job_finish_late", lambda it: it.caused, (STATES, ERRORS, CAUSES, CHARGED), _size, hinted=True, tell=_tell_late),
     Write("job_finish", lambda it: it.state is not None, (STATES, ERRORS, OUTPUTS), _size, hinted=True),
     Write("job_bar", lambda it: it.barred, (GATES,), hinted=True),
     Write("job_rate_limited", lambda it: it.limited, (LIMITED,), hinted=True, tell=LIMITS.tell),
+    Write("job_crashed", lambda it: it.crashed, (DELAYS, ERRORS, CRASHES), _size, hinted=True),
     Write("job_park", lambda it: it.parked, (DELAYS, PARKS), hinted=True),
     Write("job_retry", lambda it: it.state is None, (DELAYS, CHARGED, ERRORS), _size, hinted=True),
 )
@@ -191,8 +195,8 @@ def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
         tells = fate.error is not None or fate.output is not None
         tied, barred = job.batch.ends == TIED, fate.gates is not None
         limited, caused = fate.limited is not None, fate.cause is not None
-        parked = fate.parks is not None
-        part = parts[place_of(Ending(fate.state, tells, is_kept, tied, barred, limited, fate.unsure, caused, parked))]
+        parked, crashed = fate.parks is not None, fate.crash is not None
+        part = parts[place_of(Ending(fate.state, tells, is_kept, tied, barred, limited, fate.unsure, caused, parked, crashed))]
         part.jobs.append(job)
         if part.write.columns:
             part.fates.append(fate)

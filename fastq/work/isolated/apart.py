@@ -284,7 +284,7 @@ class Warden(Executor):
         if self._killed_at and not self._late:
             report("job.killed", job, death, reason=self._why, traceback=trace)
             raise JobCancelled(f"{self._why}; its process did not end, and was killed")
-        fate = (killed(job, death, self._why, trace) if self._killed_at else crashed(job, death, trace)).fate
+        fate = killed(job, death, self._why, trace) if self._killed_at else crashed(job, death, trace)
         return Told(replace(fate, unsure=True) if self._transacts else fate)
 
     def _traced(self) -> str:

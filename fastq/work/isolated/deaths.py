@@ -3,15 +3,23 @@
 Called in the thread that attends the job (apart.py), in a worker process. It keeps nothing. No code of the user's runs here: as
 for a job that was given up, the next attempt comes after the default delay, whatever the worker's `retry_delay` says.
 
-Invariant: an attempt fails once, for one cause, whoever ended its process. It deliberately blames no other job.
+Where another attempt follows, the fate carries a note for the application's handler of crashes (hooks/handlers.py), which is
+asked in the next attempt, as after the death of a worker process.
+
+Invariant: an attempt fails once, for one cause, whoever ended its process. It deliberately blames no other job, and does not count
+with the deaths of worker processes that a job is blamed for: this job has shown that it takes no other along.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from fastq.args.meta import CRASHED
 from fastq.events import Seldom, emit
 from fastq.isolate import isolation_of
 from fastq.jobs import outcome
@@ -26,6 +34,9 @@ UNFORKED = 1.0
 """Seconds after which a job is claimed again that could not be given a process: the host has none left, or no memory. A guess."""
 
 MEBIBYTE = 2**20
+
+TIMEOUT = "timeout"
+"""The cause of a crash where we have killed the process, since the job did not end in its time."""
 
 
 class Told(Verdict):
@@ -53,14 +64,14 @@ def unforked(job: Job[Any], death: Death, seldom: Seldom) -> Told:
     return Told(Fate(delay=UNFORKED))
 
 
-def killed(job: Job[Any], death: Death | None, why: str, trace: str) -> Failed:
+def killed(job: Job[Any], death: Death | None, why: str, trace: str) -> Fate:
     """Fail an attempt that took too long, whose process we have killed."""
     failed = outcome.failed(job, f"JobTimeout: {why}; its process did not end, and was killed", trace=trace)
     report("job.killed", job, death, failed, reason=why, traceback=trace)
-    return failed
+    return _noted(job, death, failed, TIMEOUT)
 
 
-def crashed(job: Job[Any], death: Death | None, trace: str) -> Failed:
+def crashed(job: Job[Any], death: Death | None, trace: str) -> Fate:
     """Fail an attempt whose process has died by itself; without a death it was the nursery that died, and took it along."""
     died = "signal 9" if death is None else _died(death.status)
     told, hint = f"the process of its own in which the job was executed died ({died})", None
@@ -77,7 +88,16 @@ def crashed(job: Job[Any], death: Death | None, trace: str) -> Failed:
     cause = failed.cause or ("crashed" if failed.delay is None else None)
     failed = Failed(error_json(told, trace, died=died), failed.delay, cause)
     report("job.crashed", job, death, failed, died=died, hint=hint, traceback=trace)
-    return failed
+    return _noted(job, death, failed, died)
+
+
+def _noted(job: Job[Any], death: Death | None, failed: Failed, cause: str) -> Fate:
+    """Return the fate of the attempt; where another one follows, with a note for the handler of crashes."""
+    if failed.delay is None:
+        return failed.fate
+    crashes = (job.meta.get(CRASHED.name) or {}).get("crashes", 0) + 1
+    note = {"next": job.attempt + 1, "crashes": crashes, "cause": cause, "memory": death and death.memory}
+    return replace(failed.fate, crash=json.dumps(note))
 
 
 def report(name: str, job: Job[Any], death: Death | None, failed: Failed | None = None, **fields: Any) -> None:
