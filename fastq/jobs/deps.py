@@ -12,6 +12,7 @@ is given the jobs before it (`given`), and reads nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -35,10 +36,21 @@ class Dep(NamedTuple):
 _read: Read | None = None  # written by `use`
 
 
-def use(read: Read) -> None:
+def use(read: Read | None) -> None:
     """Say how this process reads them."""
     global _read  # noqa: PLW0603 - one way per process, like the twin of the codec
     _read = read
+
+
+@contextmanager
+def using(read: Read) -> Iterator[None]:
+    """Have them read so for a while: in a test."""
+    before = _read
+    use(read)
+    try:
+        yield
+    finally:
+        use(before)
 
 
 def given(outputs: Mapping[str, Any]) -> dict[str, Dep]:

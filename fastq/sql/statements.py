@@ -1,7 +1,8 @@
 """The statements of fastq/sql by name: read once, put into a schema, and qualified for sessions that are not pinned.
 
 Used by every process, in any thread that has a statement to run. The texts are kept in caches of the process, which all threads
-share and nothing empties. The schema's name is replaced here: the files say `fastq.`, as a user of psql sees it too.
+share and nothing empties but a test that moves the clock. The schema's name is replaced here: the files say `fastq.`, as a user
+of psql sees it too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,25 @@ import re
 from importlib import resources
 
 from fastq.sql.qualified import qualified as _qualified
+
+_CLOCKS = re.compile(r"\b(?:clock_timestamp|statement_timestamp|now)\(\)")
+_COMPARES_CLOCKS = "transaction_id"
+"""A statement that asks whether its transaction was begun by an earlier one: the server's own clocks say that, and no other."""
+
+_clock = ""  # the function of our schema that stands for the server's clock, '' for none; written by `use_clock`
+
+
+def use_clock(function: str) -> None:
+    """Have the statements of this process ask a function of fastq's schema for the time, '' for the server: a test moves it."""
+    global _clock  # noqa: PLW0603 - one clock per process; no program but a test calls this
+    _clock = function
+    for cached in (statement, qualified, _body):
+        cached.cache_clear()
+
+
+def clock() -> str:
+    """Return the function that stands for the server's clock; '' for none."""
+    return _clock
 
 
 @functools.cache
@@ -28,7 +48,8 @@ def qualified(name: str, schema: str = "fastq") -> str:
 @functools.cache
 def _body(name: str) -> str:
     text = resources.files("fastq").joinpath("sql", f"{name}.sql").read_text()
-    return "\n".join(line for line in text.splitlines() if not line.startswith("--")).strip()
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("--")).strip()
+    return _CLOCKS.sub(f"fastq.{_clock}()", body) if _clock and name != _COMPARES_CLOCKS else body
 
 
 def read_statements() -> None:

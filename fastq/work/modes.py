@@ -15,7 +15,7 @@ from fastq.work.execute.threads import Threads
 from fastq.work.isolated.apart import Apart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fastq.jobs.worker import Worker
     from fastq.work.execute.mode import Mode
@@ -36,8 +36,10 @@ def check_modes(workers: Iterable[Worker[Any]]) -> None:
             )
 
 
-def modes_for(workers: Iterable[Worker[Any]], outbox: Outbox) -> list[Mode]:
+def modes_for(workers: Iterable[Worker[Any]], outbox: Outbox, among: Sequence[type[Mode]] = MODES) -> list[Mode]:
     """Make the modes that these workers are of, in the order of MODES; the first of all where there is no worker.
+
+    `among` are these or, in a test, those that stand for them, in the same order.
 
     Called before any thread of the process runs: a mode may fork here.
     """
@@ -45,8 +47,8 @@ def modes_for(workers: Iterable[Worker[Any]], outbox: Outbox) -> list[Mode]:
     by_mode: dict[str, list[Worker[Any]]] = {}
     for worker in all_workers:
         by_mode.setdefault(worker.mode, []).append(worker)
-    wanted = by_mode or {MODES[0].name: []}
-    modes = [mode(outbox, number) for number, mode in enumerate(MODES) if mode.name in wanted]
+    wanted = by_mode or {among[0].name: []}
+    modes = [mode(outbox, number) for number, mode in enumerate(among) if mode.name in wanted]
     for mode in modes:
         mode.prepare(wanted[mode.name])
     for mode in modes:

@@ -86,6 +86,10 @@ class Log:
             self._again_at = now + took + max(AGAIN, REST * took)
         return (_events(found) if found else []), count == BATCH
 
+    def soon(self) -> None:
+        """Have the next read begin at `low`."""
+        self._again_at = 0.0
+
     def due(self) -> float:
         """Return the seconds until the log is to be read from `low` again: never, if the last read was such a one.
 

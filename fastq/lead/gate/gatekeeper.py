@@ -33,7 +33,7 @@ from fastq.lead.gate.reading import Lines, Windows
 from fastq.postgres import db, hints, sqlstate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from fastq.lead.gate.keys import Line, Place
     from fastq.lead.term.chore import Site
@@ -88,7 +88,8 @@ class Gatekeeper:
 
     name = "gate"
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now  # seconds on a clock that never goes back
         self._keeper: Keeper | None = None  # None: to be made of the tables
         self._session: object = None  # of which the memory is; another chore of the track may have found out that it was lost
         self._log = Log()
@@ -110,7 +111,7 @@ class Gatekeeper:
     def run(self, site: Site) -> float:
         """Read the events, let jobs go that may."""
         # A hint may be lost: then the numbers are read within IDLE.
-        self._values_old |= site.config.poll_only or site.woken or time.monotonic() >= self._values_at + IDLE
+        self._values_old |= site.config.poll_only or site.woken or self._now() >= self._values_at + IDLE
         if self._session is not site.connection:
             self._keeper, self._session = None, site.connection
         try:
@@ -124,7 +125,7 @@ class Gatekeeper:
 
     def _run(self, site: Site) -> float:
         keeper = self._keeper or self._begin(site)
-        keeper.tick(time.monotonic())
+        keeper.tick(self._now())
         more = self._hear(site, keeper)
         self._read_values(site, keeper)
         self._list_lines(site, keeper)
@@ -132,7 +133,7 @@ class Gatekeeper:
         self._try_locked(keeper)
         self._ask_starts(site, keeper)
         empty = self._windows.read(site, keeper)
-        keeper.tick(time.monotonic())
+        keeper.tick(self._now())
         chosen = keeper.choose(BATCH)
         self._record_debts(site, keeper)
         if chosen:
@@ -142,7 +143,7 @@ class Gatekeeper:
             self._drop(site, keeper, dropped)
         if more or chosen or dropped or empty or self._lines.left:
             return 0.0
-        if time.monotonic() >= self._compare_at:
+        if self._now() >= self._compare_at:
             self._compare(site, keeper)
             return 0.0
         return self._idle(site, keeper)
@@ -150,7 +151,7 @@ class Gatekeeper:
     def _hear(self, site: Site, keeper: Keeper) -> bool:
         """Tell the keeper what the log says; return whether there may be more of it now."""
         events, more = self._log.read(site)
-        keeper.tick(time.monotonic())  # the events tell seconds from now
+        keeper.tick(self._now())  # the events tell seconds from now
         for queue, gates, jobs, priority, job, seconds in events:
             if seconds is not None:  # a start beside the jobs, or jobs that wait again since the rate was exceeded
                 keeper.spent(queue, gates, seconds, weighs=job is None)
@@ -169,7 +170,7 @@ class Gatekeeper:
     def _begin(self, site: Site) -> Keeper:
         self._sweep(site)
         begun = self._log.begin(site)
-        keeper = Keeper({}, time.monotonic())
+        keeper = Keeper({}, self._now())
         keeper.starts.owe(begun.debts)
         for queue, gates, jobs in begun.admitted:
             keeper.counts(queue, gates, jobs)
@@ -179,12 +180,12 @@ class Gatekeeper:
             keeper.spent(queue, gates, seconds or 0.0, weighs=first is None)
         self._lines.begin()
         self._keeper, self._locked, self._unheard = keeper, {}, set()
-        self._compare_at, self._values_at, self._values_old = time.monotonic() + COMPARE, 0.0, True
+        self._compare_at, self._values_at, self._values_old = self._now() + COMPARE, 0.0, True
         return keeper
 
     def _read_values(self, site: Site, keeper: Keeper) -> None:
         """Tell the keeper the numbers and pauses of operators, if a hint has come since they were read, but not just now."""
-        now = time.monotonic()
+        now = self._now()
         if self._values_old and now >= self._values_at:
             keeper.values({name: (number, per, burst) for name, number, per, burst in site.connection.run("gate_values")})
             paused: defaultdict[str, set[str]] = defaultdict(set)
@@ -197,11 +198,11 @@ class Gatekeeper:
         """Tell the keeper the next of the lines in which jobs wait: in a new term all of them, and now and then to compare."""
         if not self._lines.left:
             return
-        began = time.monotonic()
+        began = self._now()
         found = self._lines.read(site)
         if keeper.knows_lines:
             self._unheard.update(name for name in found if not keeper.knows(*name))
-            self._compared(time.monotonic() - began)
+            self._compared(self._now() - began)
             return
         for queue, gates in found:
             keeper.waits(queue, gates)
@@ -248,7 +249,7 @@ class Gatekeeper:
 
         The first place of a line comes at last, for the line is cut there.
         """
-        gone, until = set(moved), time.monotonic() + LOCKED
+        gone, until = set(moved), self._now() + LOCKED
         stayed = [(place, line) for place, line in given if job_of(place) not in gone]
         if not stayed:
             return []
@@ -264,7 +265,7 @@ class Gatekeeper:
         asked = keeper.starts.to_ask()
         if asked:
             ids, seconds = site.connection.run_one("gate_started", asked)
-            keeper.tick(time.monotonic())
+            keeper.tick(self._now())
             keeper.started(asked, dict(zip(ids, seconds, strict=True)))
 
     def _record_debts(self, site: Site, keeper: Keeper) -> None:
@@ -275,14 +276,14 @@ class Gatekeeper:
 
     def _try_locked(self, keeper: Keeper) -> None:
         """Try those jobs again that were found locked."""
-        now = time.monotonic()
+        now = self._now()
         for name in [name for name, due in self._locked.items() if due <= now]:
             del self._locked[name]
             keeper.again(*name)
 
     def _compare(self, site: Site, keeper: Keeper) -> None:
         """Compare the memory with the tables, and repair it."""
-        began = time.monotonic()
+        began = self._now()
         swept = self._sweep(site)
         with put_off():
             (found,) = site.connection.run_one("gate_compare")
@@ -293,12 +294,12 @@ class Gatekeeper:
             self._holds.look(site, lines)
         self._lines.begin()
         self._taken, self._least = 0.0, SOON if swept else COMPARE
-        self._compared(time.monotonic() - began)
+        self._compared(self._now() - began)
 
     def _compared(self, took: float) -> None:
         """Put the next comparison off by so much more, since a part of this one took so long."""
         self._taken += took
-        self._compare_at = time.monotonic() + max(self._least, REST * self._taken)
+        self._compare_at = self._now() + max(self._least, REST * self._taken)
 
     def _sweep(self, site: Site) -> bool:
         """Remove the permits of jobs that are no more; tell whether there were any."""
@@ -315,7 +316,7 @@ class Gatekeeper:
 
         It may also be a number that an operator has set, so a run that came too soon to read these is followed by one that does.
         """
-        now = time.monotonic()
+        now = self._now()
         idle = IDLE_POLLING if site.config.poll_only else IDLE
         dues = [due - now for due in (self._compare_at, keeper.starts.due(), *list(self._locked.values())[:1])]
         if self._values_old:

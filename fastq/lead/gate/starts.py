@@ -71,6 +71,11 @@ class Starts:
         self._ask_at = min(self._ask_at, self.now + FIRST_ASK)
         self._pause = FIRST_ASK
 
+    def ask_soon(self) -> None:
+        """Have the question come with the next run, if there are jobs to ask about."""
+        if self.unstarted:
+            self._ask_at = self.now
+
     def to_ask(self) -> list[int]:
         """Return jobs that may not have started, if it is time to ask: those that were asked for longest ago."""
         if self.now < self._ask_at:

@@ -129,7 +129,7 @@ class End:
         barred, limited, caused = fate.gates is not None, fate.limited is not None, fate.cause is not None
         write = WRITES[place_of(Ending(fate.state, tells, kept, True, barred, limited, caused=caused))]
         columns = [_plain(column.value(fate)) for column in write.columns]
-        return _for_one(write.statement, schema), (job.id, job.batch.claim, *columns, channel)
+        return _for_one(qualified(write.statement, schema)), (job.id, job.batch.claim, *columns, channel)
 
     def written(self, number: str) -> None:
         """Note that the end is written in a transaction of this number, and not committed."""
@@ -171,9 +171,9 @@ def has_committed(status: str | None, before: str | None, *, ours: bool) -> bool
 
 
 @functools.cache
-def _for_one(name: str, schema: str) -> str:
+def _for_one(text: str) -> str:
     """Return a statement over arrays for a single job: asyncpg asks the server about arrays, in a statement of its own."""
-    return re.sub(r"\$(\d+)::([\w.]+)\[\]", r"array[$\1::\2]", qualified(name, schema))
+    return re.sub(r"\$(\d+)::([\w.]+)\[\]", r"array[$\1::\2]", text)
 
 
 def _plain(value: object) -> object:

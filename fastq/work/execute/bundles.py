@@ -92,14 +92,18 @@ class BundleSlot(Slot):
         """Be the thread: take bundles until told to stop or given up."""
         while (bundle := self.lane.take()) is not None:
             count = len(bundle.jobs)
-            starts, out = bundle.part(settle)
-            if out is not None:
-                self.lane.cells.end(out.cells, out.ids)
-                self._put(out)
-            if starts is not None and self._work(starts):
+            if self._take_on(bundle):
                 return
             self.lane.left(count)
-            del bundle, starts, out  # or the jobs live on while we sleep
+            del bundle  # or the jobs live on while we sleep
+
+    def _take_on(self, bundle: Bundle) -> bool:
+        """Execute the jobs of a bundle that may start; True if the watchdog has told of them in our place."""
+        starts, out = bundle.part(settle)
+        if out is not None:
+            self.lane.cells.end(out.cells, out.ids)
+            self._put(out)
+        return starts is not None and self._work(starts)
 
     def _work(self, bundle: Bundle) -> bool:
         """Execute a bundle; True if the watchdog has told of it in our place: then the thread ends."""

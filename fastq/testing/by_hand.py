@@ -1,8 +1,7 @@
-"""Help for tests of programs that use fastq, imported by tests alone: leases in memory, and jobs made by hand.
+"""Help for tests that call a worker by hand, with a job made by `Job.of`: its transactions, its steps, samples of its args.
 
-The leases are on a board with a clock to set. Samples of args that older programs have enqueued are read as a worker does.
-
-Used in the threads of a test, which makes and owns the objects.
+Samples of args that older programs have enqueued are read as a worker does. Used in the threads of a test, which makes and owns
+the objects. It deliberately executes no job: workplace.py does.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import msgspec
 from fastq.args.kinds import Args, Kind, kind_of_type
 from fastq.enqueue.settings import Settings
 from fastq.errors import ArgsError
-from fastq.leases.memory import LeaseBoard, MemoryLease
 from fastq.results import transacting
 from fastq.steps import through
 from fastq.steps.remembered import Remembered
@@ -23,8 +21,6 @@ from fastq.work.effects.transaction import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-__all__ = ["LeaseBoard", "MemoryLease", "Remembered", "check_versions", "steps", "transactions"]
 
 
 def check_versions(kind: type[Args] | Kind[Any], samples: Mapping[int, Mapping[str, Any]]) -> dict[int, Any]:
