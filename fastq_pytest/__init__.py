@@ -72,7 +72,7 @@ def fastq_prepared_config(fastq_database_url: str, fastq_schema: str) -> Config:
     from fastq.testing import prepare  # noqa: PLC0415
 
     prepare(fastq_database_url, fastq_schema)
-    return Config(database_url=fastq_database_url, schema=fastq_schema)
+    return Config.load(database_url=fastq_database_url, schema=fastq_schema)
 
 
 @pytest.fixture
@@ -80,8 +80,6 @@ def fastq_config(fastq_prepared_config: Config, monkeypatch: pytest.MonkeyPatch)
     """Return the configuration of this test's database, which is empty before and after; programs find it in the environment."""
     from fastq.testing.databases import emptied  # noqa: PLC0415
 
-    for name in [name for name in os.environ if name.startswith("FASTQ_") and name != SERVER]:
-        monkeypatch.delenv(name)
     monkeypatch.setenv("FASTQ_DATABASE_URL", fastq_prepared_config.database_url)
     monkeypatch.setenv("FASTQ_SCHEMA", fastq_prepared_config.schema)
     with emptied(fastq_prepared_config):
@@ -101,11 +99,11 @@ def fastq_client(fastq_config: Config) -> Iterator[Client]:
 def fastq_async_client(fastq_config: Config) -> Iterator[AsyncClient]:
     """Return a client for event loops, of this test's database; it connects on the loop that uses it first."""
     from fastq import AsyncClient  # noqa: PLC0415
-    from fastq.testing.databases import left  # noqa: PLC0415
+    from fastq.testing.at_work import end  # noqa: PLC0415
 
     client = AsyncClient(config=fastq_config)
     yield client
-    left(client)
+    end(client)
 
 
 @pytest.fixture(scope="session")
@@ -122,10 +120,11 @@ def fastq_registry(pytestconfig: pytest.Config) -> Registry | None:
 @pytest.fixture
 def fastq_jobs(fastq_config: Config, fastq_registry: Registry | None) -> Iterator[Jobs]:
     """Return the jobs of this test: `fastq_jobs.assert_enqueued(...)`, `fastq_jobs.drain()`."""
-    from fastq.testing.databases import at_work  # noqa: PLC0415
+    from fastq.testing import Jobs  # noqa: PLC0415
 
-    with at_work(fastq_config, fastq_registry) as jobs:
-        yield jobs
+    jobs = Jobs(fastq_registry, config=fastq_config)
+    yield jobs
+    jobs.close()
 
 
 @pytest.fixture

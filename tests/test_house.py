@@ -84,7 +84,7 @@ DOORS = {  # what is imported -> who may
         "postgres/db",
         "postgres/urls",
         "postgres/moments",
-        "postgres/joined",
+        "adapters/joined",
         "postgres/pool/pool",
         "postgres/pool/pool_async",
     },

@@ -111,6 +111,7 @@ def joined(raw: Any, schema: str, timeout: float) -> Iterator[Joined]:
         raise OptionError(f"conn: expected a client_encoding of {ENCODING}, got {encoding}")
     notice, notify = raw.pgconn.notice_handler, raw.pgconn.notify_handler
     twin = psycopg.Connection[tuple[Any, ...]](raw.pgconn)
+    twin.prepare_threshold = None  # the names of prepared statements are those of the session, and the owner counts them
     moments.read_all(twin)
     if raw.autocommit and status is pq.TransactionStatus.IDLE:
         twin.autocommit = True

@@ -11,6 +11,7 @@ true order to be seen stays unseen. A job that a job enqueues comes when that on
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import math
 from contextlib import ExitStack, contextmanager
@@ -22,6 +23,7 @@ from fastq.adapters.libraries import known
 from fastq.adapters.library import AsyncLibrary, Library
 from fastq.config import Config, settled
 from fastq.enqueue.client import Client
+from fastq.enqueue.settings import Settings
 from fastq.errors import ConfigError, FastqError, OptionError
 from fastq.postgres import db
 from fastq.testing.clock import moved
@@ -29,10 +31,12 @@ from fastq.testing.leading import Leading
 from fastq.testing.matching import read
 from fastq.testing.reached import Ways, joining
 from fastq.testing.working import Own
+from fastq.work.shared.django_jobs import left_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from fastq.enqueue.client_async import AsyncClient
     from fastq.jobs.registry import Registry
     from fastq.postgres.db import Connection
     from fastq.testing.clock import Clock
@@ -84,6 +88,18 @@ class AtWork:
             clock.forward(by)
             yield clock
 
+    def redirect(self, client: Client | AsyncClient) -> None:
+        """Have a client that the application has made lead to this database, until this object is closed."""
+        settings, sessions = client._settings, client._sessions  # noqa: SLF001 - a client has no other way in, on purpose
+
+        def restore() -> None:
+            end(client)
+            client._settings, client._sessions = settings, sessions  # noqa: SLF001 - the same
+
+        client._settings = Settings(None, None, self.config, settings.hooks)  # noqa: SLF001 - the same
+        client._sessions = {}  # noqa: SLF001 - the same
+        self._closing.callback(restore)
+
     def _own(self) -> Connection:
         """Return the session of this object; it commits."""
         if self._session is None:
@@ -120,17 +136,22 @@ class AtWork:
             )
         self._works = True
         try:
-            if raw is None:
-                self._ways = self._ways or Ways(self.config)
-                with self._ways.used():
-                    yield self._own()
-            else:
-                with joined(raw, self.config.schema, self.config.statement_timeout) as connection:
-                    connection.no_hints_until = math.inf
-                    with joining(connection, conn, self.config):
-                        yield connection
+            with left_alone(), self._reaching(raw, conn) as connection:
+                yield connection
         finally:
             self._works = False
+
+    @contextmanager
+    def _reaching(self, raw: Any, conn: Any) -> Iterator[Connection]:
+        if raw is None:
+            self._ways = self._ways or Ways(self.config)
+            with self._ways.used():
+                yield self._own()
+            return
+        with joined(raw, self.config.schema, self.config.statement_timeout) as connection:
+            connection.no_hints_until = math.inf
+            with joining(connection, conn, self.config):
+                yield connection
 
     @contextmanager
     def _until(self, connection: Connection, until: datetime | timedelta | float | None) -> Iterator[dict[str, Any]]:
@@ -171,6 +192,20 @@ def _working(method: Callable[..., Any], work: Callable[[Any], object]) -> Calla
         return told
 
     return enqueue
+
+
+def end(client: Client | AsyncClient) -> None:
+    """Close the connections of a client; of one for event loops also where its loop has ended with a test."""
+    if isinstance(client, Client):
+        client.close()
+        return
+
+    async def close(sessions: Any) -> None:
+        await sessions.aclose()
+
+    of_loops = client._sessions  # noqa: SLF001 - `aclose` closes those of the loop that it is called on
+    while of_loops:
+        asyncio.run(close(of_loops.popitem()[1]))
 
 
 def session(config: Config) -> Connection:

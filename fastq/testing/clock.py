@@ -57,6 +57,8 @@ end
 $$;
 commit"""
 
+USED = "select exists (select from fastq.job) or exists (select from fastq.job_archive)"
+
 TABLES = """\
 select relname from pg_catalog.pg_class
 where relnamespace = $1::text::regnamespace and relkind = any ('{r,p}') and not relispartition
@@ -67,14 +69,33 @@ LOCKED = "5s"
 
 
 def prepare(url: str, schema: str = "fastq") -> None:
-    """Make a database of tests ready: migrate the schema, and give it a clock that tests can move. Never one with real jobs."""
+    """Make a database of tests ready: migrate the schema, give it a clock that tests can move, and delete all of its rows.
+
+    FastqError if it has jobs and was never prepared before: these may be real.
+    """
     migrate(url, schema)
     connection = db.connect(url, role="test", schema=schema, prepare=False)
     try:
+        _check_unused(connection)
         connection.execute(in_schema(MAKE.replace("{schema}", schema), schema))
         empty(connection)
     finally:
         connection.close()
+
+
+def _check_unused(connection: Connection) -> None:
+    """Refuse a schema that has jobs and was never one of tests: they would be gone."""
+    schema = connection.schema
+    if not _is_prepared(connection) and connection.execute(in_schema(USED, schema)) == [(True,)]:
+        raise FastqError(
+            f"the schema '{schema}' of the database '{connection.raw.info.dbname}' has jobs, and was never prepared for tests, "
+            "which delete them all: expected a database of tests; to make one of this, delete its jobs first"
+        )
+
+
+def _is_prepared(connection: Connection) -> bool:
+    found = connection.execute("select pg_catalog.to_regclass($1::text)", f'"{connection.schema}".test_time')
+    return found != [(None,)]
 
 
 def empty(connection: Connection) -> None:
@@ -128,7 +149,7 @@ class Clock:
 def moved(connection: Connection) -> Iterator[Clock]:
     """Have fastq's statements go by a clock that can be moved, and set it right at the end. It is one clock for all of a test."""
     schema = connection.schema
-    if connection.execute("select pg_catalog.to_regclass($1::text)", f'"{schema}".test_time') == [(None,)]:
+    if not _is_prepared(connection):
         raise FastqError(
             f"the schema '{schema}' has no clock that a test can move: call fastq.testing.prepare(url) on the database of tests"
         )

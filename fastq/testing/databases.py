@@ -9,11 +9,10 @@ The embedded server is kept in the user's cache, so that it is made once, and is
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import secrets
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,15 +20,12 @@ from urllib.parse import urlsplit
 from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.postgres import db, embedded
 from fastq.testing.at_work import session
-from fastq.testing.clock import empty
-from fastq.testing.jobs_here import Jobs
+from fastq.testing.clock import empty, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fastq.config import Config
-    from fastq.enqueue.client_async import AsyncClient
-    from fastq.jobs.registry import Registry
     from fastq.postgres.db import Connection
 
 FOLDER = Path("~/.cache/fastq/test-postgres")
@@ -53,12 +49,24 @@ _sessions: dict[tuple[str, str], Connection] = {}
 
 
 @contextmanager
-def serving(folder: str) -> Iterator[str]:
+def serving(folder: str = "") -> Iterator[str]:
     """Have the embedded server run; give its URL."""
     with embedded.start(Path(folder or FOLDER).expanduser(), settings=SETTINGS) as server:
         with suppress(db.Error, DatabaseUnavailable):
             _drop_forgotten(server.url)
         yield server.url
+
+
+@contextmanager
+def database(server: str = "") -> Iterator[str]:
+    """Give the URL of a database that is prepared for tests and dropped at the end; on the embedded server if none is named.
+
+    For tests without pytest, and for programs that try something out: the plugin's fixtures do the same.
+    """
+    with ExitStack() as stack:
+        url = stack.enter_context(fresh(server or stack.enter_context(serving())))
+        prepare(url)
+        yield url
 
 
 @contextmanager
@@ -94,27 +102,6 @@ def emptied(config: Config) -> Iterator[Connection]:
     finally:
         if connection.usable:
             empty(connection)
-
-
-@contextmanager
-def at_work(config: Config, registry: Registry | None) -> Iterator[Jobs]:
-    """Give the jobs of a test."""
-    jobs = Jobs(registry, config=config)
-    try:
-        yield jobs
-    finally:
-        jobs.close()
-
-
-def left(client: AsyncClient) -> None:
-    """Close the connections of a client: their event loop has ended with its test."""
-
-    async def close(sessions: Any) -> None:
-        await sessions.aclose()
-
-    of_loops = client._sessions  # noqa: SLF001 - `aclose` closes those of the loop that it is called on
-    while of_loops:
-        asyncio.run(close(of_loops.popitem()[1]))
 
 
 def _drop_forgotten(server: str) -> None:

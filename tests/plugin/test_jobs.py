@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from unittest.mock import ANY
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -14,6 +15,7 @@ from fastq.errors import OptionError
 from fastq.events import subscribe
 from fastq.sql.statements import statement
 from fastq.testing import AsyncJobs, Jobs, clock, prepare
+from fastq.testing import database as make_database
 from tests.helpers import execute
 from tests.plugin import app
 from tests.plugin.app import AsyncRowArgs, HeavyArgs, MailArgs, PollArgs, RowArgs, registry
@@ -470,3 +472,32 @@ def test_async_jobs_in_a_thread_with_a_running_loop_are_refused(jobs, client):
 
     with pytest.raises(FastqError, match="expected AsyncJobs"):
         asyncio.run(test())
+
+
+def test_a_client_of_the_applications_own_leads_to_the_test_for_a_while(jobs, url):
+    elsewhere = Client("postgresql://nobody@localhost:1/nowhere")
+    jobs.redirect(elsewhere)
+    elsewhere.enqueue(MailArgs("ada"))
+    jobs.assert_enqueued(MailArgs, to="ada")
+    jobs.close()
+
+    assert elsewhere.config.database_url == "postgresql://nobody@localhost:1/nowhere"
+
+
+def test_a_database_with_jobs_that_was_never_one_of_tests_is_not_emptied(database):
+    with Client(database) as client:
+        client.enqueue(MailArgs("ada"))
+
+    with pytest.raises(FastqError, match="was never prepared for tests, which delete them all"):
+        prepare(database)
+    assert execute(database, "select count(*) from fastq.job") == [(1,)]
+
+
+def test_a_program_without_pytest_gets_a_database_on_a_server(server):
+    with make_database(server) as url, Client(url) as client:
+        client.enqueue(MailArgs("ada"))
+        jobs = Jobs(registry, url)
+        assert states(jobs.drain()) == [("mail", "completed")]
+        jobs.close()
+
+    assert execute(server, "select count(*) from pg_database where datname = %s", urlsplit(url).path[1:]) == [(0,)]

@@ -20,19 +20,33 @@ from __future__ import annotations
 import functools
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from fastq.work.shared import forks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+
+_left_alone = False  # written by `left_alone`
+
+
+@contextmanager
+def left_alone() -> Iterator[None]:
+    """Leave Django's connections as they are for a while: in a test, whose transaction is open on one of them."""
+    global _left_alone  # noqa: PLW0603 - of the process, as Django's connections are
+    before, _left_alone = _left_alone, True
+    try:
+        yield
+    finally:
+        _left_alone = before
 
 
 def within(work: Callable[[Any], Any], *, is_async: bool) -> Callable[[Any], Any]:
     """Return the function to call with each job of a worker: its `work`, with Django's part around it if there is a Django."""
     conf = sys.modules.get("django.conf")
-    if conf is None or not conf.settings.configured:
+    if conf is None or not conf.settings.configured or _left_alone:
         return work
     return functools.partial(_await_job if is_async else _run_job, work)
 
