@@ -66,13 +66,15 @@ def fastq_schema() -> str:
 
 
 @pytest.fixture(scope="session")
-def fastq_prepared_config(fastq_database_url: str, fastq_schema: str) -> Config:
+def fastq_prepared_config(fastq_database_url: str, fastq_schema: str) -> Iterator[Config]:
     """Migrate the database, once; return the configuration that leads there."""
     from fastq import Config  # noqa: PLC0415
     from fastq.testing import prepare  # noqa: PLC0415
+    from fastq.testing.databases import kept  # noqa: PLC0415
 
     prepare(fastq_database_url, fastq_schema)
-    return Config.load(database_url=fastq_database_url, schema=fastq_schema)
+    with kept():
+        yield Config.load(database_url=fastq_database_url, schema=fastq_schema)
 
 
 @pytest.fixture
@@ -87,12 +89,11 @@ def fastq_config(fastq_prepared_config: Config, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def fastq_client(fastq_config: Config) -> Iterator[Client]:
-    """Return a client of this test's database."""
-    from fastq import Client  # noqa: PLC0415
+def fastq_client(fastq_config: Config) -> Client:
+    """Return a client of this test's database; its connections are used again by the next test."""
+    from fastq.testing.databases import kept_client  # noqa: PLC0415
 
-    with Client(config=fastq_config) as client:
-        yield client
+    return kept_client(fastq_config)
 
 
 @pytest.fixture
@@ -121,8 +122,10 @@ def fastq_registry(pytestconfig: pytest.Config) -> Registry | None:
 def fastq_jobs(fastq_config: Config, fastq_registry: Registry | None) -> Iterator[Jobs]:
     """Return the jobs of this test: `fastq_jobs.assert_enqueued(...)`, `fastq_jobs.drain()`."""
     from fastq.testing import Jobs  # noqa: PLC0415
+    from fastq.testing.databases import kept_session  # noqa: PLC0415
 
     jobs = Jobs(fastq_registry, config=fastq_config)
+    jobs.share(kept_session(fastq_config))
     yield jobs
     jobs.close()
 
@@ -131,7 +134,9 @@ def fastq_jobs(fastq_config: Config, fastq_registry: Registry | None) -> Iterato
 def fastq_async_jobs(fastq_config: Config, fastq_registry: Registry | None) -> Iterator[AsyncJobs]:
     """Return the jobs of a test that awaits: `await fastq_async_jobs.drain()`."""
     from fastq.testing import AsyncJobs  # noqa: PLC0415
+    from fastq.testing.databases import kept_session  # noqa: PLC0415
 
     jobs = AsyncJobs(fastq_registry, config=fastq_config)
+    jobs.share(kept_session(fastq_config))
     yield jobs
     jobs.close()

@@ -69,6 +69,10 @@ class AtWork:
         self._ways: Ways | None = None
         self._works = False  # a call is under way: a job has asked for another one
 
+    def share(self, session: Connection) -> None:
+        """Take a session that others use as well, and that somebody else closes."""
+        self._session = session
+
     def close(self) -> None:
         """Close the session and the event loop, if there are any."""
         self._closing.close()

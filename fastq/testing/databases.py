@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from fastq.enqueue.client import Client
 from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.postgres import db, embedded
 from fastq.testing.at_work import session
@@ -45,7 +46,8 @@ DENIED = "42501"
 """Postgres' code for a right that a role has not."""
 
 _sessions: dict[tuple[str, str], Connection] = {}
-"""The session of this process for each database, kept from test to test: to connect takes longer than to empty."""
+_clients: dict[tuple[str, str], Client] = {}
+"""The session and the client of this process for each database, kept from test to test: to connect takes as long as a test."""
 
 
 @contextmanager
@@ -85,23 +87,43 @@ def fresh(server: str) -> Iterator[str]:
     try:
         yield urlsplit(server)._replace(path=f"/{name}").geturl()
     finally:
-        for key in list(_sessions):
-            _sessions.pop(key).close()
         _run(server, f'drop database if exists "{name}" with (force)')
 
 
 @contextmanager
-def emptied(config: Config) -> Iterator[Connection]:
-    """Give the session of a database in which there is nothing, and leave nothing in it."""
+def kept() -> Iterator[None]:
+    """Close the sessions and clients of this process at the end of its tests."""
+    try:
+        yield
+    finally:
+        while _clients:
+            _clients.popitem()[1].close()
+        while _sessions:
+            _sessions.popitem()[1].close()
+
+
+def kept_session(config: Config) -> Connection:
+    """Return the session of a database; another one if that was lost."""
     key = config.database_url, config.schema
     connection = _sessions.get(key)
     if connection is None or not connection.usable:
         connection = _sessions[key] = session(config)
+    return connection
+
+
+def kept_client(config: Config) -> Client:
+    """Return the client of a database."""
+    key = config.database_url, config.schema
+    return _clients.get(key) or _clients.setdefault(key, Client(config=config))
+
+
+@contextmanager
+def emptied(config: Config) -> Iterator[None]:
+    """Leave nothing in a database."""
     try:
-        yield connection
+        yield
     finally:
-        if connection.usable:
-            empty(connection)
+        empty(kept_session(config))
 
 
 def _drop_forgotten(server: str) -> None:

@@ -79,6 +79,8 @@ async def test_it_awaits(fastq_async_client, fastq_async_jobs):
     assert await body(fastq_async_client, fastq_async_jobs)
 """
 
+UNRAISABLE = "error::pytest.PytestUnraisableExceptionWarning"
+
 pytestmark = [pytest.mark.process, pytest.mark.further]
 
 
@@ -169,7 +171,7 @@ def test_a_test_that_awaits_has_the_loop_of_its_own_plugin(project, server, plug
     backend = "\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n"
     write(project, conftest_py=FIXTURE + backend, test_mail_py=ASYNC.replace("{mark}", mark))
 
-    assert "1 passed" in run(project, server, "-W", "error")
+    assert "1 passed" in run(project, server, "-W", "error::ResourceWarning", "-W", UNRAISABLE)
 
 
 def test_nothing_of_fastq_is_imported_in_a_run_that_does_not_ask_for_it(tmp_path):
