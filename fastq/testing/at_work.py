@@ -164,11 +164,11 @@ class AtWork:
             yield {}
             return
         with moved(connection) as clock:
-            if isinstance(until, datetime):
-                yield {"clock": clock, "until": until}
-            else:
-                by = until if isinstance(until, timedelta) else timedelta(seconds=until)
-                yield {"clock": clock, "until": clock.now + by}
+            now = clock.now
+            clock.stand(now)  # or the time that the jobs take would count
+            if not isinstance(until, datetime):
+                until = now + (until if isinstance(until, timedelta) else timedelta(seconds=until))
+            yield {"clock": clock, "until": until}
 
 
 @contextmanager

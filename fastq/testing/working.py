@@ -112,11 +112,10 @@ class Working:
             self._passed_by.clear()
             return True
         due = due_after(self._connection) if clock is not None else None
-        if clock is None or due is None or until is None or due > until or due <= clock.now:
+        if clock is None or due is None or until is None or due > until:
             return False
-        clock.stand(due)
-        self._leading.lead(promotes=True)
-        return True
+        clock.stand(max(due, clock.now))
+        return self._leading.lead(promotes=True) > 0
 
     def _take(self, place: Workplace, *, raising: bool) -> None:
         """Keep the results of a turn; raise the exception of an attempt that failed."""
