@@ -12,8 +12,8 @@ have changed, `Secret` and `use_keys` for args that are stored encrypted.
 The folders beside this file are rooms; each begins with a sentence about itself. The modules beside them serve all rooms, in any
 process: app.py imports the application, config.py has the settings, environment.py hands them on, events.py and log.py report,
 isolate.py says which jobs have a process of their own, masked.py and texts.py make texts fit to be seen and stored, service.py is
-a part with threads, backoff.py and size.py say when to try again and how much at once; testing.py is for tests of programs. This
-file is imported by all of these processes, in whatever thread imports fastq first, and keeps nothing.
+a part with threads, backoff.py and size.py say when to try again and how much at once. This file is imported by all of these
+processes, in whatever thread imports fastq first, and keeps nothing.
 """
 
 import os

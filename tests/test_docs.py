@@ -94,7 +94,7 @@ def work_off(database: str, command: list[str], folder: Path, environment: dict[
 @pytest.mark.further
 @pytest.mark.process
 @pytest.mark.parametrize("page", [page for page in PAGES if has_code(page)], ids=named)
-def test_the_code_of_a_page_runs(page: Path, database: str, tmp_path: Path) -> None:
+def test_the_code_of_a_page_runs(page: Path, server: str, database: str, tmp_path: Path) -> None:
     folder = tmp_path / "app"  # not a folder that everybody may write to
     folder.mkdir(mode=0o755)
     for name, text in files(page).items():
@@ -103,7 +103,7 @@ def test_the_code_of_a_page_runs(page: Path, database: str, tmp_path: Path) -> N
         file.write_text(text)
         for package in file.relative_to(folder).parents[:-1]:
             (folder / package / "__init__.py").touch()
-    environment = {**os.environ, "FASTQ_DATABASE_URL": database}
+    environment = {**os.environ, "FASTQ_DATABASE_URL": database, "FASTQ_TEST_DATABASE_URL": server}
     names = ["main.py"] if "main.py" in files(page) else list(files(page))
     programs = [["python", name] for name in names]
     services = [command for command in commands(page) if is_service(command)]

@@ -68,6 +68,11 @@ def check_transaction(database: str, printed: str) -> None:
     assert "no account, no job" in printed
 
 
+def check_tested(database: str, printed: str) -> None:
+    assert states(database) == [("welcome_mail", "completed", 2, 1)]
+    assert "'How is it going?' to ada@example.com" in printed
+
+
 def check_async_worker(database: str, printed: str) -> None:
     assert states(database) == [("fetch", "completed", 10, 1), ("fetch", "discarded", 1, 1)]
     beside = execute(database, "select max((output ->> 'beside')::int) from fastq.job_archive")
@@ -322,6 +327,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "dead_letters": check_dead_letters,
     "expiry": check_expiry,
     "steps": check_steps,
+    "tested": check_tested,
 }
 
 
@@ -336,3 +342,11 @@ def test_an_example_begins_with_the_commands_that_start_it(name: str) -> None:
     text = (ROOT / "examples" / f"{name}.py").read_text()
     assert re.search(rf"^fastq dev examples\.{name}:registry", text, re.MULTILINE)
     assert re.search(rf"^python -m examples\.{name}\b", text, re.MULTILINE)
+
+
+def test_the_tests_of_an_example_pass(server: str) -> None:
+    environment = {**os.environ, "FASTQ_TEST_DATABASE_URL": server}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "examples/test_tested.py"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 0, done.stdout + done.stderr
