@@ -65,7 +65,7 @@ def unforked(job: Job[Any], death: Death, seldom: Seldom) -> Told:
 
 
 def killed(job: Job[Any], death: Death | None, why: str, trace: str) -> Fate:
-    """Fail an attempt that took too long, whose process we have killed."""
+    """Fail an attempt that took too long; its process was killed here."""
     failed = outcome.failed(job, f"JobTimeout: {why}; its process did not end, and was killed", trace=trace)
     report("job.killed", job, death, failed, reason=why, traceback=trace)
     return _noted(job, death, failed, TIMEOUT)
