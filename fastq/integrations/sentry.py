@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.events import LOGGER
 from fastq.hooks.leaving import before_the_end
-from fastq.integrations.watching import Watch, Watcher, carried, carry, has_next
+from fastq.integrations.watching import Watch, Watcher, carried, carry
 from fastq.jobs.outcome import Verdict
 
 # The package is an extra: a checker has nothing to say where it is not installed.
@@ -109,15 +109,16 @@ class _Attempt(Watch):
     def end(self, outcome: str, error: BaseException | None) -> None:
         with self._stack:
             _tell_end(self._span, outcome, failed=error is not None)
-            if error is not None and not (self._last_only and has_next(self.job)):
-                self._report(error)
+            again = outcome == "failed"
+            if error is not None and not (self._last_only and again):
+                self._report(error, again=again)
             if self._check_ins is not None:
                 self._check_ins.end(self.job, outcome)
 
-    def _report(self, error: BaseException) -> None:
+    def _report(self, error: BaseException, *, again: bool) -> None:
         """Make an issue of an error."""
         job, options = self.job, sentry_sdk.get_client().options
-        self._scope.set_context("job", {"id": job.id, "max_attempts": job.max_attempts, "will_retry": has_next(job)})
+        self._scope.set_context("job", {"id": job.id, "max_attempts": job.max_attempts, "will_retry": again})
         mechanism = {"type": "fastq", "handled": False}
         event, hint = utils.event_from_exception(error, client_options=options, mechanism=mechanism)
         sentry_sdk.capture_event(event, hint=hint)

@@ -17,7 +17,7 @@ import msgspec
 from fastq.args.hook import Enqueuing, Hook
 from fastq.hooks.handlers import failure_of
 from fastq.hooks.many import results_of
-from fastq.jobs.outcome import Cancel, Discard, RateLimited, Retry, Snooze, Standing, Verdict
+from fastq.jobs.outcome import Cancel, Discard, RateLimited, Retry, Snooze, Standing, Verdict, failed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -58,7 +58,7 @@ class Watch:
         """Begin to watch."""
 
     def end(self, outcome: str, error: BaseException | None) -> None:
-        """Tell how the attempt has ended."""
+        """Tell how the attempt has ended; "failed" means that another one follows."""
 
 
 class Watcher(Hook):
@@ -119,8 +119,14 @@ def _close(watches: Sequence[Watch], results: Sequence[object]) -> None:
             watch.__exit__(None, None, None)
 
 
-def has_next(job: Job[Any]) -> bool:
-    """Tell whether a failure of this attempt leaves another one."""
+def _has_next(job: Job[Any], error: BaseException) -> bool:
+    """Tell whether this failure of an attempt leaves another one.
+
+    A job with `keep_trying_for` or a deadline has one if that comes in time: its worker's `retry_delay` is asked here, too.
+    """
+    batch: Any = job.batch
+    if batch.around:
+        return failed(job, "", cause=error).delay is not None
     return job.attempt < job.max_attempts
 
 
@@ -146,14 +152,14 @@ def _ended(job: Job[Any], value: object, raised: BaseException | None) -> tuple[
     if error is not None:
         if error is not raised and raised is not None:  # of a job on the event loop that was told to end: it has been nowhere
             error = error.with_traceback(raised.__traceback__)
-        return _standing(job) or ("failed" if has_next(job) else "discarded"), error
+        return _standing(job) or ("failed" if _has_next(job, error) else "discarded"), error
     if raised is not None and not isinstance(raised, Verdict):
         return "interrupted", None
     decided = value if raised is None else raised
     if _standing(job) or not isinstance(decided, Verdict):
         return _standing(job) or "completed", None
     told = VERDICTS.get(type(decided), type(decided).__name__.lower())
-    return ("discarded" if told == "failed" and not has_next(job) else told), None
+    return ("discarded" if told == "failed" and not _has_next(job, decided) else told), None
 
 
 def _standing(job: Job[Any]) -> str:

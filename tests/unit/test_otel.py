@@ -172,6 +172,19 @@ def test_an_exception_is_recorded_and_goes_on(telemetry, is_async, attempt, outc
     assert event.attributes["exception.message"] == "no such user"
 
 
+@pytest.mark.parametrize("name", ["keep_trying_for", "deadline"])
+@pytest.mark.parametrize(("moment", "outcome"), [("+3600", "failed"), ("+30", "discarded"), ("2020-01-01T00:00:00+00:00", "discarded")])
+@pytest.mark.parametrize("way", ["failed", "decided"])
+def test_a_failure_whose_next_attempt_would_come_too_late_is_the_last(telemetry, is_async, name, moment, outcome, way):
+    def decide(job):
+        return Retry(60)
+
+    worked(telemetry.hook, fail if way == "failed" else decide, is_async=is_async, times={name: moment}, max_attempts=1_000)
+
+    [span] = telemetry.spans
+    assert span.attributes["fastq.outcome"] == outcome
+
+
 def test_an_exception_without_a_text_is_still_the_one_that_comes_out(telemetry, is_async):
     class Mute(Exception):
         def __str__(self):

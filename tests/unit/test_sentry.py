@@ -149,6 +149,14 @@ def test_with_last_only_only_the_last_attempt_is_an_issue(sentry, is_async):
     assert len(sentry.transactions) == 3
 
 
+def test_an_attempt_after_which_no_other_comes_in_time_is_the_last(sentry, is_async):
+    for seconds in ("+3600", "+30"):
+        worked(Sentry(), fail, is_async=is_async, times={"keep_trying_for": seconds}, max_attempts=1_000)
+        worked(Sentry(last_only=True), fail, is_async=is_async, times={"keep_trying_for": seconds}, max_attempts=1_000)
+
+    assert [issue["contexts"]["job"]["will_retry"] for issue in sentry.issues] == [True, False, False]
+
+
 @pytest.mark.parametrize("decision", [Snooze(5), RateLimited(5), Cancel("no"), Discard("no"), Retry(5)], ids=repr)
 @pytest.mark.parametrize("way", ["returned", "raised"])
 def test_a_decision_is_no_error(sentry, is_async, decision, way):

@@ -2,15 +2,20 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 
 from fastq import Job, Kind, Registry
 from fastq.hooks.asking import asked
+from fastq.work.shared.rules import around_of
 
 MAIL = Kind("mail", dict, queue="mails")
 
 
-def worked(hook, body, *, is_async, carried=None, **options):
-    """Work one job with the hook around it; return what its `work` has returned, or the exception."""
+def worked(hook, body, *, is_async, carried=None, times=None, **options):
+    """Work one job with the hook around it; return what its `work` has returned, or the exception.
+
+    `times` are the moments of the job, such as its deadline, by their names in its meta.
+    """
     registry = Registry(hooks=[hook])
     if is_async:
 
@@ -23,10 +28,14 @@ def worked(hook, body, *, is_async, carried=None, **options):
             return body(job)
 
     work.__annotations__["job"] = Job[dict]
-    registry.worker(kind=MAIL, timeout=5.0)(work)
+    registry.worker(kind=MAIL, timeout=5.0, retry_delay=lambda attempt, error: 60.0)(work)
     job = Job.of({}, kind=MAIL, **{"id": 7, "max_attempts": 3, **options})
     if carried:
         job.batch.kept = {"carried": carried}
+    if times:
+        job.batch.kept, job.batch.worker = times, registry.workers["mail"]
+        job.batch.around, _ = around_of(times, job.id)
+        job.batch.now = lambda: datetime.now(UTC)
     called = registry.workers["mail"].called
     try:
         return asyncio.run(called(job)) if is_async else called(job)
