@@ -105,6 +105,16 @@ def found(args: Any, name: str) -> Any:
     return value
 
 
+def name_in_json(name: str, type_: Any) -> str:
+    """Return the name that a field of args of this type has in JSON: a Struct, or a model of pydantic, may give it another one."""
+    fields: Any = getattr(type_, "__struct_fields__", ())
+    if name in fields:
+        renamed: str = type_.__struct_encode_fields__[fields.index(name)]
+        return renamed
+    field = getattr(type_, "model_fields", {}).get(name)
+    return getattr(field, "serialization_alias", None) or name
+
+
 def _value(args: Any, name: str, kind: str) -> Any:
     value = found(args, name)
     if value is ABSENT:

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from fastq.args.faults import as_plain, endless_number, show
-from fastq.args.keyed import ABSENT, By, check_by, check_fields, found, names_of, types_at
+from fastq.args.keyed import ABSENT, By, check_by, check_fields, found, name_in_json, names_of, types_at
 from fastq.args.meta import Key
 from fastq.args.options import MAX_DELAY
 from fastq.errors import ArgsError, OptionError
@@ -129,14 +129,15 @@ class Unique:
 
     def asked(self, args: Any, text: bytes, kind: str, queue: str, version: int = 1) -> Asked:
         """Return the key of these args with this declaration; `text` is their JSON. Args of one version alone are collected."""
-        if self.into is not None and not bytes(_read_fields(text).get(self.into, b"")).startswith(b"["):
-            raise ArgsError(kind, "expected a list, since unique jobs collect it", field=self.into)
+        into = None if self.into is None else name_in_json(self.into, type(args))
+        if into is not None and not bytes(_read_fields(text).get(into, b"")).startswith(b"["):
+            raise ArgsError(kind, "expected a list, since unique jobs collect it", field=self.into or "")
         digest = hashlib.sha256()
         named = {"kind": kind, "queue": queue, "schema": ""}[self.scope]
         of = [b"version", b"+", b"%d" % version] if self.then == "collect" and version > 1 else []
         for part in (VERSION, self.scope.encode(), named.encode(), *self._parts(args, text, kind), *of):
             digest.update(b"%d:" % len(part) + part)
-        return Asked(digest.digest(), self)
+        return Asked(digest.digest(), self, into)
 
     def _parts(self, args: Any, text: bytes, kind: str) -> list[bytes]:
         """Return the parts of the key: for each field its name, whether it is there, and its value."""
@@ -157,6 +158,7 @@ class Asked(NamedTuple):
 
     key: bytes
     unique: Unique
+    into: str | None = None  # the field in which jobs are collected, by its name in JSON
 
     def entry(self) -> str:
         """Return the value that the job carries in its meta, as JSON."""

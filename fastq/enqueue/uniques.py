@@ -151,14 +151,15 @@ class Uniques:
         """Change the holders that have not started; those that are full lose their keys in the next round."""
         if not wishes:
             return
-        uniques = [wish.spec.asked.unique for wish in wishes if wish.spec.asked is not None]
+        asked = [wish.spec.asked for wish in wishes if wish.spec.asked is not None]
+        uniques = [each.unique for each in asked]
         rows = yield call_of(
             "unique_change",
             _rows(wishes),
             RECORD.join([str(wish.holder[0]) for wish in wishes]),
             RECORD.join([unique.then for unique in uniques]),
             RECORD.join(["" if unique.longest is None else repr(float(unique.longest)) for unique in uniques]),
-            RECORD.join([unique.into or "" for unique in uniques]),
+            RECORD.join([each.into or "" for each in asked]),
             RECORD.join([str(unique.most) for unique in uniques]),
             RECORD.join([str(unique.most_bytes) for unique in uniques]),
         )
@@ -216,13 +217,15 @@ def _last(before: Wish, wish: Wish) -> bool:
 
 
 def _both(before: Wish, wish: Wish) -> bool:
-    unique = wish.spec.asked.unique if wish.spec.asked is not None else None
-    assert unique is not None  # it collects
-    assert unique.into is not None
+    asked = wish.spec.asked
+    assert asked is not None  # it collects
+    assert asked.into is not None
     fields, more = _read_fields(before.text), _read_fields(wish.text)
-    elements = [*_read_elements(fields[unique.into]), *_read_elements(more[unique.into])]
-    text = msgspec.json.encode({**fields, unique.into: elements})
-    if len(elements) > unique.most or len(text) > unique.most_bytes:
+    if asked.into not in fields:  # of another type of the kind, with another name for it in JSON
+        return False
+    elements = [*_read_elements(fields[asked.into]), *_read_elements(more[asked.into])]
+    text = msgspec.json.encode({**fields, asked.into: elements})
+    if len(elements) > asked.unique.most or len(text) > asked.unique.most_bytes:
         return False
     before.text = text
     return True

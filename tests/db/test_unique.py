@@ -6,11 +6,14 @@ import threading
 from dataclasses import dataclass, field
 
 import asyncpg
+import msgspec
 import psycopg
+import pydantic
+import pydantic.alias_generators
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from fastq import Args, AsyncClient, Client, Enqueue, Enqueued, State, Unique, admin
+from fastq import Args, AsyncClient, Client, Enqueue, Enqueued, Kind, State, Unique, admin
 from fastq.admin import Change
 from fastq.args.gates import Limit
 from fastq.errors import ArgsError, DuplicateJob, OptionError
@@ -368,6 +371,28 @@ def test_collect_appends_to_a_job_that_has_not_started_up_to_a_bound(client, con
 
     claim(connection, 77)
     assert client.enqueue(MailArgs(2, ["late"]), unique=unique).new
+
+
+class RenamedStruct(msgspec.Struct, rename="kebab"):
+    account: int
+    some_texts: list[str]
+
+
+class RenamedModel(pydantic.BaseModel, alias_generator=pydantic.alias_generators.to_camel, populate_by_name=True):
+    account: int
+    some_texts: list[str]
+
+
+@pytest.mark.parametrize("type_", [RenamedStruct, RenamedModel])
+def test_collect_goes_by_the_field_whatever_its_name_in_json_is(client, connection, type_):
+    kind = Kind("renamed", type_, unique=Unique("account", then="collect", into="some_texts"))
+
+    first = client.enqueue(type_(account=1, some_texts=["a"]), kind=kind)
+    many = client.enqueue_many([type_(account=1, some_texts=[text]) for text in "bc"], kind=kind)
+
+    assert many == [first, first]
+    [(stored,)] = connection.execute("select args::text from fastq.job")
+    assert kind.codec.decode(stored.encode()).some_texts == ["a", "b", "c"]
 
 
 def test_collect_needs_a_list(client):
