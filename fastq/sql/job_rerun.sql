@@ -42,8 +42,10 @@ with mine as (
         select id from fastq.job where job.id = held.job_id and (held.until <> 'start' or job.attempted_at is null) limit 1
     ) as job on true
     left join lateral (
-        select case when count(*) > 0 then 1::bigint end as id from fastq.job_archive where job_archive.id = held.job_id and job_archive.state <> 'completed'
-    ) as failed on held.until = 'success'
+        -- Looked for where it matters alone, since block ranges answer: the holder is another job than the one that comes back.
+        select case when count(*) > 0 then 1::bigint end as id from fastq.job_archive
+        where held.until = 'success' and held.job_id <> wanted.id and job_archive.id = held.job_id and job_archive.state <> 'completed'
+    ) as failed on true
 ), asking as materialized (
     select id, key, until, expires_at, seen from judged where holder is null or free
 ), locked as materialized (

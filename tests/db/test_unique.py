@@ -18,6 +18,7 @@ from fastq.admin import Change
 from fastq.args.gates import Limit
 from fastq.errors import ArgsError, DuplicateJob, OptionError
 from fastq.events import subscribe
+from fastq.sql.statements import statement
 from tests.db.jobs import add, archived, claim, claim_number, count, living
 from tests.db.leases import lead
 from tests.helpers import wait_for
@@ -521,6 +522,27 @@ def test_a_job_that_has_ended_runs_once_more_only_if_nobody_holds_its_key(client
     finish(connection, second)
     assert client.retry(first)
     assert (client.enqueue(SyncArgs(1)), living(connection, first)["state"]) == (first, "available")
+
+
+def scans_of_holders(plan):
+    """Return how often the archive was looked at for an unsuccessful holder of a key, by partition."""
+    mine = plan.get("Relation Name", "").startswith("job_archive") and "'completed'" in str(plan)
+    below = [scan for child in plan.get("Plans", ()) for scan in scans_of_holders(child)]
+    return [*([plan["Actual Loops"]] if mine and "Plans" not in plan else []), *below]
+
+
+@pytest.mark.parametrize(("until", "looks"), [("end", 0), ("success", 1)])
+def test_the_archive_is_asked_about_the_holder_of_a_key_only_where_its_success_matters(client, connection, until, looks):
+    unique = Unique("account", until=until)
+    first = client.enqueue(SyncArgs(1), unique=unique)
+    finish(connection, first)
+    second = client.enqueue(SyncArgs(1), unique=unique)
+    assert second.new
+
+    text = f"explain (analyze, format json) {statement('job_rerun')}"
+    [[plan]] = connection.execute(text, [int(first)], None)[0]
+
+    assert scans_of_holders(plan["Plan"]) == [looks]
 
 
 def test_a_job_takes_its_key_again_with_its_next_run_whether_the_key_was_swept_or_not(client, connection):
