@@ -38,7 +38,7 @@ ROOMS = (
     "schema adapters service",
     "leases awaiting joblogs/reading",
     "work/shared admin lead/term",
-    "admin/dead admin/deploys admin/sealed",
+    "admin/dead admin/deploys admin/doctor admin/sealed",
     "enqueue/operate",
     "work/bundles work/codec lead/chores lead/gate lead/rescue lead/unique lead/workflow enqueue",
     "work/cursor lead",
@@ -47,7 +47,7 @@ ROOMS = (
     "work",
     "host",
     "cli/terminal",
-    "cli/waits cli/history cli/shell",
+    "cli/waits cli/history cli/checkup cli/shell",
     "cli",
     "bench",
     "testing __init__ __main__",
@@ -68,6 +68,8 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("awaiting/results_async", "enqueue/items"): "the same",
     ("enqueue/operate/signalling", "enqueue/settings"): "a part of a client has the client's settings",
     ("enqueue/operate/signalling_async", "enqueue/settings"): "the same",
+    ("enqueue/operate/operators", "enqueue/settings"): "the same",
+    ("enqueue/operate/operators_async", "enqueue/settings"): "the same",
     ("awaiting/results", "enqueue/settings"): "the same part has the client's settings",
     ("awaiting/results_async", "enqueue/settings"): "the same",
     ("joblogs/reading/job_logs", "enqueue/settings"): "the same",
@@ -76,8 +78,19 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("work/shared/held", "work/complete/completer"): "the same",
 }
 
-NAMED_AFTER = ("cli", "cli/terminal", "cli/waits", "cli/history", "cli/shell", "bench", "admin", "lead/chores")
-"""Rooms of commands, operations and chores: their modules are named after the thing that they are about, as that itself is."""
+NAMED_AFTER = (
+    "cli",
+    "cli/terminal",
+    "cli/waits",
+    "cli/history",
+    "cli/checkup",
+    "cli/shell",
+    "bench",
+    "admin",
+    "admin/doctor",
+    "lead/chores",
+)
+"""Rooms of commands, operations, checks and chores: their modules are named after the thing that they are about."""
 
 DOORS = {  # what is imported -> who may
     "psycopg": {
@@ -110,6 +123,7 @@ CALLS = {  # an attribute of os -> who may use it
 
 OTHER_MEANINGS = {  # a statement's name -> modules in which that word is something else
     "job_due": {"lead/chores/reindex"},  # an index
+    "job_waiting": {"admin/doctor/vacuuming"},  # the same
     "once": {"jobs/periodic"},  # a policy for missed ticks
     "transaction_id": {"sql/statements"},  # the statement that goes by the server's clocks in tests, too
 }

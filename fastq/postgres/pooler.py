@@ -1,7 +1,7 @@
 """Recognise a pooler that shares sessions, PgBouncer for one, where the configuration does not know of it.
 
 Called once by `fastq run`, before it says that it works: each session of the runtime would fail later, or fail now and then,
-with an error of Postgres' that names no setting of ours.
+with an error of Postgres' that names no setting of ours. `fastq doctor` asks the same of sessions of its own (admin/doctor).
 
 It opens two sessions as the runtime does. A pooler refuses their settings, or drops them, or hands both the same session of the
 server in turns. It deliberately prepares nothing and sets nothing to find out: that would stay in sessions of others. Runs in
@@ -37,7 +37,7 @@ def check(config: Config, url: str) -> None:
         for _ in range(2):
             opened.append(db.session(config, url, "start"))  # noqa: PERF401 - an opened one is closed even if the next one fails
         first, second = opened
-        if why := _unpinned(first) or _shared(first, second):
+        if why := unpinned(first) or shared(first, second):
             raise _refusal(why)
     except DatabaseUnavailable as error:
         if db.REFUSED_OPTIONS in str(error):
@@ -48,7 +48,8 @@ def check(config: Config, url: str) -> None:
             connection.close()
 
 
-def _unpinned(connection: Connection) -> str | None:
+def unpinned(connection: Connection) -> str | None:
+    """Say which setting of a session is not as the session began; None if our options have arrived."""
     for name in PROBED:
         [(value,)] = connection.execute("select pg_catalog.current_setting($1)", name)
         if value != pins.PINNED_SETTINGS[name]:
@@ -56,7 +57,8 @@ def _unpinned(connection: Connection) -> str | None:
     return None
 
 
-def _shared(first: Connection, second: Connection) -> str | None:
+def shared(first: Connection, second: Connection) -> str | None:
+    """Say how two sessions that are at rest show that they are not the server's own; None if each is one."""
     looks = {
         tuple(connection.execute("select pg_catalog.pg_backend_pid()")[0][0] for connection in (first, second))
         for _ in range(LOOKS)

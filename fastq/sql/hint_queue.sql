@@ -2,7 +2,8 @@
 --       first: one that listens takes its notifications when its transaction ends, and one that does not read its socket takes no
 --       more. The question also makes Postgres drop the notifications that all have taken: by itself it does so only when it adds
 --       one, if there is room.
--- called by: enqueue/sessions, enqueue/sessions_async, postgres/hints: when a statement was refused because the queue is full.
+-- called by: admin/doctor/server, enqueue/sessions, enqueue/sessions_async, postgres/hints: when a statement was refused because the queue
+--       is full, and when somebody examines the server.
 -- index: none.
 -- locks: those of the queue, for a moment.
 select pg_notification_queue_usage(), array(

@@ -1,6 +1,6 @@
 -- what: the queues that no living process works and that are not paused, as all queues may be at once, each with how many jobs are available in it and how many wait for a
 --       worker; counts stop at $1.
--- called by: lead/chores/unworked.
+-- called by: admin/doctor/waits, lead/chores/unworked.
 -- index: job_ready and job_waiting, skipped from queue to queue.
 -- locks: none.
 with recursive ready (name) as (

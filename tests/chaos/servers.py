@@ -99,6 +99,12 @@ class Servers:
         self._standby = embedded.start(folder, settings=SETTINGS)
         wait_for(lambda: execute(self.primary.url, FOLLOWS) == [(1,)], PATIENCE, "the standby to follow")
 
+    @property
+    def standby_url(self) -> str:
+        """Return the URL of the standby."""
+        assert self._standby is not None, "there is no standby"
+        return self._standby.url
+
     def promote(self) -> None:
         """Stop the primary without ceremony, and promote the standby."""
         assert self._standby is not None, "there is nobody to promote"

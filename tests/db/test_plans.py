@@ -82,6 +82,7 @@ PARAMETERS = {
     "job_waiting": ("default", ["nap"], 100, 1_000_000, IDS, 800),
     "job_stranded": (None, "default", "", 0, 0, 100, 15.0, IDS),
     "job_stranded_paged": (None, "default", "(0,0)", "(100,0)", 15.0, IDS),
+    "doctor_due": (100,),
     "kind_waiting": (100, 10),
     "gate_held": (100,),
     "gate_stalled": (100,),
@@ -169,6 +170,7 @@ WALKS = {
 GROWS = {"dead", "job", "job_log", "job_step", "gate_permit", "gate_event", "unique_key"}
 GROWS |= {"workflow", "workflow_step", "workflow_edge", "workflow_event"}
 FIRST = {
+    "doctor_due": {"job_due"},
     "job_due": {"job_due"},
     "log_sizes": {"job_log_at"},
     "job_to_cancel": {"job_cancel_requested"},

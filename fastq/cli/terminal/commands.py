@@ -23,6 +23,7 @@ COMMANDS = {
     "migrate": "create or update fastq's tables",
     "enqueue": "enqueue a job by hand",
     "check": "list jobs that wait and that your code could not run",
+    "doctor": "examine the database and the settings, and say what to type",
     "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
     "logs": "show the records and the prints of a job, follow them live",
     "dead": "list discarded jobs in groups, replay and delete them",
@@ -39,7 +40,12 @@ COMMANDS = {
     "help": "show the help of one; `fastq help settings` lists every setting",
 }
 
-ROOMS = {**dict.fromkeys(("gates", "unique", "workflows"), "waits"), "logs": "history", "completion": "shell"}
+ROOMS = {
+    **dict.fromkeys(("gates", "unique", "workflows"), "waits"),
+    "logs": "history",
+    "completion": "shell",
+    "doctor": "checkup",
+}
 """Rooms of commands: about the things for which one job waits for others, about the traces that jobs leave, about your shell."""
 
 

@@ -4,7 +4,8 @@ A part of the class `AsyncClient` (client_async.py), which has the sessions. `Op
 `Client`, and is made from this file. The statements, their checks and their events are those of the commands (fastq/admin).
 
 With `conn` each method is part of the caller's transaction: it sees that transaction's own changes, and a change of it holds from
-the commit on. It deliberately has no connection of its own, and decides nothing.
+the commit on. It deliberately has no connection of its own, and decides nothing; `doctor` alone opens some, since it tries how
+sessions come about.
 """
 
 from __future__ import annotations
@@ -19,16 +20,21 @@ from fastq.admin.pauses import PauseRow, Target
 from fastq.admin.sealed import rotation
 from fastq.admin.sealed.rotation import Rotated
 from fastq.admin.unique import KeyRow
+from fastq.postgres.pool import in_loop
 
 if TYPE_CHECKING:
     from fastq.adapters.conn import AsyncConn
+    from fastq.admin.doctor.examine import Examination
     from fastq.admin.session import Asking
+    from fastq.enqueue.settings import Settings
 
 T = TypeVar("T")
 
 
 class AsyncOperators:
     """The part of a client that does the work of an operator."""
+
+    _settings: Settings
 
     async def pause(
         self,
@@ -116,6 +122,16 @@ class AsyncOperators:
         Jobs that run are left alone, and counted: once `left` and `unreadable` are 0, no living job needs an older key.
         """
         return await self._asked(rotation.rotating(kind), conn)
+
+    async def doctor(self, *only: str) -> Examination:
+        """Examine the database and this environment as `fastq doctor` does: ask all checks, or those of these names.
+
+        It changes nothing, has connections of its own, and takes a second or two. The result has the worst `level` (ok, note,
+        warn, bad) and the `findings`, each with its `check`, `level`, `found`, `means` and `remedy`.
+        """
+        from fastq.admin.doctor.examine import examine  # noqa: PLC0415 - few programs ask
+
+        return await in_loop.aside(examine, self._settings.config, self._settings.url, only)
 
     async def _asked(self, asking: Asking[T], conn: AsyncConn | None) -> T:
         """Run statements that follow one another."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+T = TypeVar("T")
 Home: TypeAlias = "tuple[int, asyncio.AbstractEventLoop]"
 """A process and an event loop in it: a connection is of use to the loop that made it, and to no other."""
 
@@ -30,6 +31,11 @@ def forget_ended(by_home: dict[Home, Any]) -> None:
     for old in list(by_home):
         if old[0] == process and old[1].is_closed():
             by_home.pop(old, None)
+
+
+async def aside(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that blocks, in a thread beside the event loop."""
+    return await asyncio.to_thread(function, *arguments)
 
 
 class Semaphore:

@@ -12,8 +12,9 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+T = TypeVar("T")
 Home: TypeAlias = int
 """A process. A forked child is another one: it must neither use nor close the connections that it inherited."""
 
@@ -26,6 +27,11 @@ home = os.getpid
 
 def forget_ended(by_home: dict[Home, Any]) -> None:
     """Forget nothing: while this process runs it has not ended, and dropping a parent's entry would close its connections."""
+
+
+def aside(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that blocks: here as everything does."""
+    return function(*arguments)
 
 
 Semaphore = threading.Semaphore

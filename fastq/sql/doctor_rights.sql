@@ -1,0 +1,16 @@
+-- what: which of these rights this role has not, by their numbers, from 1 on: a right $1 on a table or sequence $2, or on its column $3 ('': on
+--       the whole). Those on tables that do not exist are left out.
+-- called by: admin/doctor/grants. $4 schema.
+-- index: none: the catalogue.
+-- locks: none.
+select wanted.number
+from unnest($1::text[], $2::text[], $3::text[]) with ordinality as wanted (privilege, relation, attribute, number)
+join pg_catalog.pg_class as relation on relation.relname = wanted.relation
+join pg_catalog.pg_namespace on pg_namespace.oid = relation.relnamespace and pg_namespace.nspname = $4::text
+left join pg_catalog.pg_attribute on pg_attribute.attrelid = relation.oid and pg_attribute.attname = wanted.attribute
+where not case
+    when relation.relkind = 'S' then has_sequence_privilege(relation.oid, wanted.privilege)
+    when pg_attribute.attnum is null then has_table_privilege(relation.oid, wanted.privilege)
+    else has_column_privilege(relation.oid, pg_attribute.attnum, wanted.privilege)
+end
+order by wanted.number
