@@ -1,4 +1,4 @@
-"""Make the outcome of an attempt whose process has died, or could not be forked, and report it.
+"""Make the outcome of an attempt that has lost its process, or has got none, and report it.
 
 Called in the thread that attends the job (apart.py), in a worker process. It keeps nothing. No code of the user's runs here: as
 for a job that was given up, the next attempt comes after the default delay, whatever the worker's `retry_delay` says.
@@ -6,8 +6,8 @@ for a job that was given up, the next attempt comes after the default delay, wha
 Where another attempt follows, the fate carries a note for the application's handler of crashes (hooks/handlers.py), which is
 asked in the next attempt, as after the death of a worker process.
 
-Invariant: an attempt fails once, for one cause, whoever ended its process. It deliberately blames no other job, and does not count
-with the deaths of worker processes that a job is blamed for: this job has shown that it takes no other along.
+Invariant: an attempt fails once, for one cause, by whichever side its process was ended. It deliberately blames no other job, and
+does not count with the deaths of worker processes that a job is blamed for: this job has shown that it takes no other along.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def killed(job: Job[Any], death: Death | None, why: str, trace: str) -> Fate:
 
 
 def crashed(job: Job[Any], death: Death | None, trace: str) -> Fate:
-    """Fail an attempt whose process has died by itself; without a death it was the nursery that died, and took it along."""
+    """Fail an attempt that has lost its process; without a death it was the nursery that died, and took it along."""
     died = "signal 9" if death is None else _died(death.status)
     told, hint = f"the process of its own in which the job was executed died ({died})", None
     limit = getattr(isolation_of(job.batch.worker.isolate), "memory", None)
