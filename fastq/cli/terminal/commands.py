@@ -46,7 +46,7 @@ ROOMS = {
     "completion": "shell",
     "doctor": "checkup",
 }
-"""Rooms of commands: about the things for which one job waits for others, about the traces that jobs leave, about your shell."""
+"""Rooms of commands: about jobs that wait for others, the traces that jobs leave, the health of it all, and your shell."""
 
 
 def module_of(name: str) -> ModuleType:
