@@ -106,7 +106,7 @@ def found(args: Any, name: str) -> Any:
 
 
 def name_in_json(name: str, type_: Any) -> str:
-    """Return the name that a field of args of this type has in JSON: a Struct, or a model of pydantic, may give it another one."""
+    """Return the name that a field of args of this type has in JSON: a Struct, or a model of pydantic, may give it another."""
     fields: Any = getattr(type_, "__struct_fields__", ())
     if name in fields:
         renamed: str = type_.__struct_encode_fields__[fields.index(name)]

@@ -126,6 +126,6 @@ def _annotation(function: Callable[[Any], object], name: str, wanted: str) -> An
         return get_type_hints(holder, globalns=function.__globals__)[name]
     except NameError as error:
         raise RegistryError(
-            f"{told}: its annotation {written!r} cannot be read ({error}); import Job and Sequence, and define the args, at module "
-            "level and not for type checkers alone"
+            f"{told}: its annotation {written!r} cannot be read ({error}); import Job and Sequence, and define the args, at "
+            "module level and not for type checkers alone"
         ) from error

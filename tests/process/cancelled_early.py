@@ -1,4 +1,4 @@
-"""A program with one slot for isolated jobs, whose job is cancelled before the slot has asked for its process; it prints the end."""
+"""A program with a slot for isolated jobs, whose job is cancelled before the slot has asked for its process; prints the end."""
 
 import time
 

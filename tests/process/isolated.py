@@ -20,7 +20,22 @@ from types import FrameType
 
 import pydantic
 
-from fastq import Args, Cancel, Crash, Discard, Hook, Isolate, Job, JobCancelled, JobTimeout, Kind, Registry, Retry, Snooze, Worker
+from fastq import (
+    Args,
+    Cancel,
+    Crash,
+    Discard,
+    Hook,
+    Isolate,
+    Job,
+    JobCancelled,
+    JobTimeout,
+    Kind,
+    Registry,
+    Retry,
+    Snooze,
+    Worker,
+)
 from fastq.events import Event, emit, subscribe
 from fastq.work.isolated.child import Attempt
 from tests.process.jobs import SHORT, WITNESS, AsyncNapWorker, NapWorker, PatientWorker, tell

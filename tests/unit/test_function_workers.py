@@ -194,7 +194,7 @@ WRONG = {
     "a batch by no field": (many, {"same": "from"}, "has no field 'from', it has to"),
     "another's word of batches": (many, {"batch_size": 3}, "takes no batch_size; did you mean up_to?"),
     "a hook for one job": (many, {"hooks": [Quiet()]}, "its hook .*Quiet has no work_many"),
-    "an option of batches": (one, {"up_to": 3}, r"up_to has an effect on functions that take many .*\(jobs: Sequence\[Job\[MailArgs"),
+    "an option of batches": (one, {"up_to": 3}, r"up_to has an effect on functions .*\(jobs: Sequence\[Job\[MailArgs"),
     "for type checkers alone": (types_alone, {}, "annotation 'OtherJob.*' cannot be read.*not for type checkers alone"),
     "a yield": (yielding, {}, "has a yield in it"),
     "a class": (Worker, {}, "register a class with @registry.register"),

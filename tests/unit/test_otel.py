@@ -19,6 +19,8 @@ from fastq.integrations.otel import Tracing
 from fastq.jobs.outcome import Standing
 from tests.unit.watched import enqueued, worked
 
+PAST = "2020-01-01T00:00:00+00:00"
+
 
 class Telemetry:
     """A program with the SDK: its spans and measurements stay in memory."""
@@ -173,7 +175,7 @@ def test_an_exception_is_recorded_and_goes_on(telemetry, is_async, attempt, outc
 
 
 @pytest.mark.parametrize("name", ["keep_trying_for", "deadline"])
-@pytest.mark.parametrize(("moment", "outcome"), [("+3600", "failed"), ("+30", "discarded"), ("2020-01-01T00:00:00+00:00", "discarded")])
+@pytest.mark.parametrize(("moment", "outcome"), [("+3600", "failed"), ("+30", "discarded"), (PAST, "discarded")])
 @pytest.mark.parametrize("way", ["failed", "decided"])
 def test_a_failure_whose_next_attempt_would_come_too_late_is_the_last(telemetry, is_async, name, moment, outcome, way):
     def decide(job):
