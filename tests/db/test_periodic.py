@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fastq import Args, Backfill, Cron, Every, Job, Registry, Unique
+from fastq import Args, Backfill, Cron, Every, Hook, Job, Registry, Unique
 from fastq.admin import periodic
 from fastq.errors import FastqError, LeaseLost
 from fastq.lead import definitions
@@ -27,6 +27,16 @@ LONG_AGO = "2020-01-01T00:00:00Z"
 @dataclass
 class ReportArgs(Args, kind="report"):
     name: str = "daily"
+
+
+class Refusing(Hook):
+    def enqueue(self, enqueuing):
+        raise RuntimeError("asked")
+
+
+@dataclass
+class HookedArgs(Args, kind="hooked_tick", hooks=[Refusing()]):
+    pass
 
 
 @pytest.fixture
@@ -739,3 +749,15 @@ def test_a_tick_makes_no_job_while_another_one_holds_its_key(site, connection):
     assert run_out(Periodic(), site) == 1
     assert periodic.run_periodic(connection, "report") > first  # by hand: it takes no key
     assert count(connection, "job") == 2
+
+
+def test_neither_a_definition_nor_its_ticks_pass_the_hooks_of_their_kind(site, connection):
+    registry = registry_of(hooked=(Every(3600), {"args": HookedArgs(), "run_on_start": True, "tags": ["tenant:acme"]}))
+    definitions.define(connection, registry)
+    declare(connection, registry)
+
+    run_out(Periodic(), site)
+
+    [(tags, meta)] = connection.execute("select tags, meta from fastq.job")
+    assert "tenant:acme" in tags
+    assert meta is None
