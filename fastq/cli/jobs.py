@@ -46,7 +46,8 @@ examples:
   fastq jobs list --state discarded --json | jq '.[].id' |
     xargs -r fastq jobs retry
   fastq jobs rotate-keys pay    encrypt the args of the jobs of a kind that wait
-                                with the newest of FASTQ_ARGS_KEYS
+                                with the newest of FASTQ_ARGS_KEYS; finished
+                                ones, too: --archive
 
 Exit code 1 if one of the ids could not be done, or did not end in time.
 """
@@ -113,6 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action.add_argument("ids", type=_positive, metavar="ID", nargs="+")
     encrypting = actions.add_parser("rotate-keys", help="encrypt the args of a kind's jobs anew, with the newest key")
     encrypting.add_argument("kind", metavar="KIND")
+    encrypting.add_argument("--archive", action="store_true", help="those of finished jobs, too")
     for action in (listing, showing, telling, waiting, signalling, encrypting, *changing):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)

@@ -1,4 +1,5 @@
--- what: writes the args $3 of the jobs $1 if they do not run, and their args still have the digests $2. Answers with how many it wrote.
+-- what: writes the args $3 of the jobs $1 if they do not run, and their args still have the digests $2. Answers with the ids of
+--       those that it wrote, joined like the lists.
 -- called by: admin/sealed/rotation. Lists of one length, joined by E'\x1e'.
 -- index: job_pkey.
 -- locks: the rows, in the order of their ids; rows that others have locked are skipped.
@@ -21,6 +22,6 @@ with given as materialized (
     set args = mine.args::json
     from mine
     where job.id = mine.id
-    returning 1
+    returning job.id::text as written
 )
-select count(*) from written
+select coalesce(string_agg(written, E'\x1e'), '') from written

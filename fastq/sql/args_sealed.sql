@@ -1,5 +1,5 @@
 -- what: looks at the living jobs behind the id $2, in the order of their ids, $3 at most. Answers with how many these are, the last id,
---       how many of them run that are of kind $1 and have encrypted args, and the others of these as JSON: id, digest and args of each.
+--       and those of kind $1 with encrypted args as JSON: id, digest and args of each, and whether it runs.
 -- called by: admin/sealed/rotation: before args_reseal.
 -- index: job_pkey.
 -- locks: none.
@@ -15,6 +15,5 @@ with looked as materialized (
 select
     (select count(*) from looked),
     (select max(id) from looked),
-    count(*) filter (where state = 'running'),
-    coalesce(json_agg(json_build_array(id, md5(args::text), args) order by id) filter (where state <> 'running'), '[]')::text
+    coalesce(json_agg(json_build_array(id, md5(args::text), args, state = 'running') order by id), '[]')::text
 from sealed

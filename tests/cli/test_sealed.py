@@ -72,6 +72,28 @@ def test_a_job_that_is_enqueued_by_a_command_is_encrypted_shown_with_dots_checke
     assert command(*check, keys=f"new:{NEW}").returncode == 0
 
 
+def test_a_rotation_of_the_archive_says_how_many_rows_have_another_key_and_when_there_are_none(command, database, tmp_path):
+    enqueue(command, tmp_path, "pay", {"card": CARD})
+    enqueue(command, tmp_path, "pay", {"card": CARD})
+    assert command("jobs", "cancel", "1").returncode == 0
+    execute(database, "update fastq.job set state = 'running', claim = 1 where id = 2")
+    rotate = ("jobs", "rotate-keys", "pay", "--archive")
+    both = f"new:{NEW},old:{OLD}"
+
+    first, second = command(*rotate, keys=both), command(*rotate, "--json", keys=both)
+    execute(database, "delete from fastq.job")
+    last = command(*rotate, keys=both)
+
+    assert first.returncode == 1
+    assert first.stdout.splitlines() == [
+        "0 jobs of kind 'pay' encrypted anew, with the key 'new'; and 1 row of the archive, 0 of `fastq dead`",
+        "still encrypted with the key 'old': 1 row",
+    ]
+    assert "1 job ran or changed meanwhile" in first.stderr
+    assert json.loads(second.stdout)["remaining"] == {"old": 1}
+    assert (last.returncode, last.stdout.splitlines()[1]) == (0, "no row of kind 'pay' is encrypted with another key")
+
+
 def test_a_rotation_that_leaves_jobs_says_so_by_its_exit_code(command, tmp_path):
     enqueue(command, tmp_path, "pay", {"card": CARD})
 

@@ -73,6 +73,8 @@ PARAMETERS = {
     "job_crashed": (IDS, CLAIMS * 3, [1.0] * 3, [None] * 3, [None] * 3, CHANNEL),
     "job_check": (0, 500),
     "args_sealed": ("nap", 0, 500),
+    "dead_sealed": ("nap", 0, 500),
+    "dead_reseal": ("1\x1e2\x1e3", "a\x1eb\x1ec", "{}\x1e{}\x1e{}"),
     "args_reseal": ("1\x1e2\x1e3", "a\x1eb\x1ec", "{}\x1e{}\x1e{}"),
     "job_ended": (IDS,),
     "job_ends": (IDS, 5.0),

@@ -170,7 +170,9 @@ def rotate_keys(session):
     use_keys({"new": bytes(range(32)), "old": bytes(32)})
     try:
         session.execute(f"update fastq.job set args = '{sealed}' where kind = 'nap'")
-        assert rotation.rotate_keys(session, "nap").jobs == 2
+        session.execute(f"update fastq.job_archive set args = '{sealed}' where kind = 'nap'")
+        told = rotation.rotate_keys(session, "nap", archive=True)
+        assert (told.jobs, told.archived) == (2, 1)
     finally:
         ring.forget()
 

@@ -70,6 +70,18 @@ def resealed(tree: Any, kind: str, path: str = "") -> Any:
     return tree if all(named[name] is part for name, part in tree.items()) else named
 
 
+def keys_in(tree: Any) -> set[str]:
+    """Return the names of the keys that have encrypted some part of JSON; "?" for one that is no name."""
+    if isinstance(tree, list):
+        return set().union(*map(keys_in, tree))
+    if not isinstance(tree, dict):
+        return set()
+    if SIGN not in tree:
+        return set().union(*map(keys_in, tree.values()))
+    name = tree.get("key")
+    return {name if isinstance(name, str) and ring.NAME.fullmatch(name) else "?"}
+
+
 def _open(envelope: dict[str, Any], kinds: Sequence[str], path: str) -> Any:
     name = envelope.get("key")
     told = f"encrypted with the key '{name}'" if isinstance(name, str) and ring.NAME.fullmatch(name) else "encrypted"

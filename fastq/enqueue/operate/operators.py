@@ -19,7 +19,7 @@ from fastq.admin.gates import GateRow
 from fastq.admin.held import HeldRow
 from fastq.admin.pauses import PauseRow, Target
 from fastq.admin.sealed import rotation
-from fastq.admin.sealed.rotation import Rotated
+from fastq.admin.sealed.rows import Rotated
 from fastq.admin.unique import KeyRow
 from fastq.postgres.pool import in_threads
 
@@ -117,12 +117,13 @@ class Operators:
         """
         return self._asked(unique.giving_up(key), conn)
 
-    def rotate_keys(self, kind: str, *, conn: Conn | None = None) -> Rotated:
+    def rotate_keys(self, kind: str, *, archive: bool = False, conn: Conn | None = None) -> Rotated:
         """Encrypt the args of a kind's living jobs anew, with the newest key, where another one has encrypted them.
 
-        Jobs that run are left alone, and counted: once `left` and `unreadable` are 0, no living job needs an older key.
+        With `archive` those of finished jobs, too. Jobs that run are left alone, and counted: once `left` and `unreadable` are 0,
+        none of the jobs that were looked at needs an older key. `remaining` counts the others by key.
         """
-        return self._asked(rotation.rotating(kind), conn)
+        return self._asked(rotation.rotating(kind, archive=archive), conn)
 
     def doctor(self, *only: str) -> Examination:
         """Examine the database and this environment as `fastq doctor` does: ask all checks, or those of these names.

@@ -18,7 +18,7 @@ from fastq.admin.gates import GateRow
 from fastq.admin.held import HeldRow
 from fastq.admin.pauses import PauseRow, Target
 from fastq.admin.sealed import rotation
-from fastq.admin.sealed.rotation import Rotated
+from fastq.admin.sealed.rows import Rotated
 from fastq.admin.unique import KeyRow
 from fastq.postgres.pool import in_loop
 
@@ -116,12 +116,13 @@ class AsyncOperators:
         """
         return await self._asked(unique.giving_up(key), conn)
 
-    async def rotate_keys(self, kind: str, *, conn: AsyncConn | None = None) -> Rotated:
+    async def rotate_keys(self, kind: str, *, archive: bool = False, conn: AsyncConn | None = None) -> Rotated:
         """Encrypt the args of a kind's living jobs anew, with the newest key, where another one has encrypted them.
 
-        Jobs that run are left alone, and counted: once `left` and `unreadable` are 0, no living job needs an older key.
+        With `archive` those of finished jobs, too. Jobs that run are left alone, and counted: once `left` and `unreadable` are 0,
+        none of the jobs that were looked at needs an older key. `remaining` counts the others by key.
         """
-        return await self._asked(rotation.rotating(kind), conn)
+        return await self._asked(rotation.rotating(kind, archive=archive), conn)
 
     async def doctor(self, *only: str) -> Examination:
         """Examine the database and this environment as `fastq doctor` does: ask all checks, or those of these names.

@@ -1,0 +1,19 @@
+-- what: looks at the discarded jobs behind the id $2, in the order of their ids, $3 at most. Answers with how many these are, the last id,
+--       and those of kind $1 with encrypted args as JSON: id, digest and args of each.
+-- called by: admin/sealed/archived: before dead_reseal.
+-- index: dead_pkey.
+-- locks: none.
+with looked as materialized (
+    select id, kind, args
+    from fastq.dead
+    where id > $2::bigint
+    order by id
+    limit $3::bigint
+), sealed as (
+    select id, args from looked where kind = $1::text and strpos(args::text, '"$fq"') > 0
+)
+select
+    (select count(*) from looked),
+    (select max(id) from looked),
+    coalesce(json_agg(json_build_array(id, md5(args::text), args) order by id), '[]')::text
+from sealed
