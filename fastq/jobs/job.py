@@ -84,6 +84,7 @@ class JobBatch(Protocol):
     timeout: float | None  # seconds that an attempt may take; None: no limit
     around: Any  # the rules around an attempt (work/shared/rules.py)
     steps: dict[int, Any] | None  # what attempts know of their steps, by row (steps/attempt.py); None: none has come to one
+    times: dict[int, Any] | None  # when attempts began and ended, by row (hooks/timing.py); None: they are not timed
 
     @property
     def worker(self) -> Any:
@@ -301,6 +302,7 @@ class _Alone:
     timeout: float | None = None
     around: Any = ()
     steps: dict[int, Any] | None = None
+    times: dict[int, Any] | None = None
     stopping = False
     deps: dict[str, Dep] | None = None
 

@@ -8,7 +8,8 @@ import textwrap
 
 import pytest
 
-from fastq.events import Event, emit, subscribe
+from fastq.events import ASKED, FEW, UNLOGGED, Event, asked, emit, emit_each, subscribe, timed
+from fastq.events import heard as somebody_hears
 
 
 @pytest.fixture
@@ -81,6 +82,104 @@ def test_a_subscriber_that_raises_is_logged_and_the_others_hear_the_event(heard,
 
     assert len(heard) == len(later) == 1
     assert "a subscriber raised on job.failed" in caplog.text
+
+
+@pytest.fixture
+def asking():
+    """Give a function that subscribes to names, and collects the names of the events that come."""
+    ends = []
+
+    def ask(names, **options):
+        collected = []
+        ends.append(subscribe(lambda event: collected.append(event.name), names, **options))
+        return collected
+
+    yield ask
+    for end in ends:
+        end()
+
+
+def test_a_subscriber_hears_the_events_that_it_names_and_no_others(asking):
+    one, some, everything = asking(["job.failed"]), asking(["job.*", "process.died"]), asking(["*"])
+
+    for name in ("job.failed", "job.started", "process.died", "process.started"):
+        emit(name)
+
+    assert one == ["job.failed"]
+    assert some == ["job.failed", "job.started", "process.died"]
+    assert everything == ["job.failed", "job.started", "process.died", "process.started"]
+
+
+@pytest.mark.parametrize("name", sorted(ASKED))
+def test_events_that_nearly_every_job_has_are_heard_by_those_alone_who_ask_for_them(name, heard, asking):
+    assert not asked(name)
+    named = asking([name])
+
+    emit(name)
+
+    assert asked(name)
+    assert (heard, named) == ([], [name])
+
+
+def test_attempts_are_timed_while_somebody_asks_for_an_event_that_tells_how_long_they_ran(heard):
+    assert not timed()
+    end, other = subscribe(print, ["job.failed"]), subscribe(print, ["process.died"])
+    assert timed()
+    assert not asked("job.started")
+
+    end()
+    assert not timed()
+    other()
+
+
+def test_a_subscriber_that_takes_as_many_events_as_it_likes_has_no_jobs_timed_that_come_by_the_thousand():
+    takes_some = subscribe(print, ["job.completed"], each=print)
+    assert timed(FEW)
+    assert not timed(FEW + 1)
+
+    takes_all = subscribe(print, ["job.completed"])
+    assert timed(FEW + 1)
+    takes_all()
+    starts = subscribe(print, ["job.started"], each=print)
+    assert timed(FEW + 1)
+    starts()
+    takes_some()
+
+
+def test_a_subscriber_that_asks_for_other_names_hears_them_from_then_on():
+    collected = []
+    subscription = subscribe(collected.append, ["job.failed"])
+    subscription.change(["job.*"])
+    emit("job.snoozed")
+    subscription()
+    subscription()
+
+    emit("job.failed")
+
+    assert [event.name for event in collected] == ["job.snoozed"]
+    assert not somebody_hears("job.failed")
+
+
+def test_names_that_are_one_text_are_refused():
+    with pytest.raises(TypeError, match=r"names='job.failed': expected a list of names, such as \['job.failed'\]"):
+        subscribe(print, "job.failed")
+
+
+def test_events_of_many_things_are_made_one_by_one_or_by_the_subscriber_that_takes_some(heard):
+    told, taken = [], []
+    ends = [
+        subscribe(told.append, ["job.completed"]),
+        subscribe(print, ["job.completed"], each=lambda name, things, fields_of: taken.append((name, things, fields_of(3, 0.5)))),
+        subscribe(print, ["job.started"], each=print),
+    ]
+
+    emit_each("job.completed", [1, 2], lambda thing, at: {"id": thing})
+    for end in ends:
+        end()
+
+    assert told == [Event("job.completed", UNLOGGED, {"id": 1}), Event("job.completed", UNLOGGED, {"id": 2})]
+    assert taken == [("job.completed", [1, 2], {"id": 3})]
+    assert heard == []
 
 
 def test_nothing_is_written_when_nobody_listens():

@@ -207,7 +207,7 @@ def test_a_part_without_some_of_its_jobs_keeps_the_fates_of_the_others():
 def test_the_jobs_that_end_without_success_are_named():
     jobs = [job_of(outcome, number) for number, (outcome, *_) in enumerate(OUTCOMES.values())]
 
-    ended = {(state, id_) for part in parts(jobs) for state, id_, _, _ in part.ended()}
+    ended = {(state, job.id) for part in parts(jobs) for state, job in part.ended()}
 
     assert ended == {
         (fate.state, number)
@@ -221,4 +221,4 @@ def test_jobs_that_end_without_an_attempt_are_not_named():
 
     (part,) = parts([*late, job_of(Failed(ERROR, None, "deadline"), 7)])
 
-    assert [id_ for _, id_, *_ in part.ended()] == [7]
+    assert [job.id for _, job in part.ended()] == [7]

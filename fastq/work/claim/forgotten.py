@@ -121,6 +121,7 @@ class Batch:
     timeout: float | None = None
     around: Any = ()
     steps: dict[int, Any] | None = None
+    times: dict[int, Any] | None = None
 
     def created_at(self, row: int, /) -> datetime:  # noqa: ARG002 - JobBatch's signature
         """Say nothing: nobody asks."""

@@ -23,6 +23,8 @@ import msgspec
 from fastq.args.gates import GATES
 from fastq.args.meta import EMPTY, WORKFLOW
 from fastq.args.versions.names import name_of, version_in
+from fastq.events import timed
+from fastq.hooks import timing
 from fastq.jobs.job import KEPT, TIED
 from fastq.leases.lease import boottime
 from fastq.work.shared.rules import around_of
@@ -209,6 +211,7 @@ class KindBatch:
         "queue",
         "steps",
         "timeout",
+        "times",
         "version",
         "work",
         "worker",
@@ -228,12 +231,16 @@ class KindBatch:
         self.timeout: float | None = None  # of an attempt; a rule around it may write it when the attempt begins
         self.around: Any = tie.around
         self.steps: dict[int, Any] | None = None  # what attempts know of their steps: steps/attempt.py writes it
+        self.times: dict[int, Any] | None = None  # when attempts began and ended, if somebody asks: hooks/timing.py writes it
         self.version = tie.version
         self.asks_for = name_of(kind, tie.version) if tie.version else kind  # the name under which its jobs ask for a worker
 
     def found(self, worker: Worker[Any], work: Callable[[Any], Any], row: int) -> None:
         """Take the worker of the kind and the function to call with each job; `row` is the first of them."""
         self.worker, self.work, self.timeout = worker, work, worker.timeout
+        if timed(len(self._claimed)):
+            self.times = {}
+            self.work = timing.within(work, self.times, is_async=worker.is_async)
         for rule in self.around:
             rule.put_around(self, row)
 

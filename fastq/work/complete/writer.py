@@ -32,7 +32,8 @@ from msgspec.structs import replace
 
 from fastq.backoff import Backoff, spread
 from fastq.errors import DatabaseUnavailable
-from fastq.events import UNLOGGED, Seldom, emit, heard, tell_ended
+from fastq.events import UNLOGGED, Seldom, asked, emit, emit_each, heard
+from fastq.hooks.timing import facts_of
 from fastq.jobs.outcome import failed, fate_of
 from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
@@ -139,11 +140,13 @@ class Writer:
         if not ours and not part.write.unsure:
             emit("ownership.lost", level=logging.WARNING, count=len(part.jobs) - count)
         if part.fates and (ours or not part.write.unsure):
-            tell_ended(part.ended())
+            _tell_ended(part)
             if part.write.tell is not None:
                 part.write.tell(part.jobs, part.fates)
-        if heard():
+        if heard("jobs.completed"):
             _tell_completed(part, time.monotonic() - began)
+        if asked("job.completed") and (jobs := part.successes()):
+            emit_each("job.completed", jobs, _completed)
 
     def _went_well(self) -> None:
         self._losses = 0
@@ -197,6 +200,18 @@ class Writer:
             return False
         job.outcome = replace(fate, error=None)  # the list of its errors may hold no more
         return True
+
+
+def _tell_ended(part: Part) -> None:
+    """Tell of each job that has ended otherwise than completed."""
+    for state, job in part.ended():
+        name = f"job.{state}"
+        emit(name, level=logging.WARNING, id=job.id, kind=job.kind, attempt=job.attempt, **facts_of(job, name))
+
+
+def _completed(job: Job[Any], _: float) -> dict[str, object]:
+    """Return what is told of one job that has completed, to those who have asked for it."""
+    return {"id": job.id, "kind": job.kind, "attempt": job.attempt, **facts_of(job, "job.completed")}
 
 
 def _tell_completed(part: Part, took: float) -> None:

@@ -146,17 +146,21 @@ class Part(NamedTuple):
         left = [place for place, job in enumerate(self.jobs) if job.id not in ids]
         return Part(self.write, [self.jobs[place] for place in left], [self.fates[place] for place in left if self.fates])
 
-    def ended(self) -> Iterator[tuple[str, int, str, int]]:
-        """Return the jobs whose attempt ends them otherwise than completed: state, id, kind, attempt."""
+    def ended(self) -> Iterator[tuple[str, Job[Any]]]:
+        """Return the jobs whose attempt ends them otherwise than completed, each with its state."""
         for job, fate in zip(self.jobs, self.fates, strict=False):  # plain successes have no fates
             if fate.state is not None and fate.state is not SUCCESS and (fate.charged or fate.cause is None):
-                yield fate.state, job.id, job.kind, job.attempt
+                yield fate.state, job
+
+    def successes(self) -> Sequence[Job[Any]]:
+        """Return the jobs that complete; some of them may be no longer ours, if that was reported."""
+        if not self.write.columns:
+            return self.jobs
+        return [job for job, fate in zip(self.jobs, self.fates, strict=True) if fate.state is SUCCESS]
 
     def completed(self) -> Counter[str]:
-        """Count the jobs that complete by kind; some of them may be no longer ours, if that was reported."""
-        if not self.write.columns:
-            return Counter(job.kind for job in self.jobs)
-        return Counter(job.kind for job, fate in zip(self.jobs, self.fates, strict=True) if fate.state is SUCCESS)
+        """Count the jobs that complete by kind."""
+        return Counter(job.kind for job in self.successes())
 
 
 @cache

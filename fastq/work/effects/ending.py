@@ -25,7 +25,8 @@ from msgspec.structs import replace
 
 from fastq import texts
 from fastq.errors import FastqError
-from fastq.events import emit, tell_ended
+from fastq.events import UNLOGGED, asked, emit
+from fastq.hooks.timing import facts_of
 from fastq.jobs import outcome
 from fastq.jobs.job import JobLost
 from fastq.jobs.outcome import SUCCESS, Fate, Standing, Verdict, fate_of
@@ -140,8 +141,9 @@ class End:
         """Note that it has committed."""
         job, state = self.job, self._fate.state
         job.outcome = Ended(self._result)
-        if state is not None and state is not SUCCESS:
-            tell_ended([(state, job.id, job.kind, job.attempt)])
+        if state is not None and (state is not SUCCESS or asked("job.completed")):
+            level = UNLOGGED if state is SUCCESS else logging.WARNING
+            emit(f"job.{state}", level=level, id=job.id, kind=job.kind, attempt=job.attempt, **facts_of(job, f"job.{state}"))
 
     def rolled_back(self) -> None:
         """Note that it has not, and will not."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq import texts
 from fastq.events import emit
+from fastq.hooks.timing import facts_of
 from fastq.jobs import outcome
 from fastq.jobs.job import JobCancelled
 from fastq.jobs.outcome import Cancel, Output, Release, Snooze, Standing, Verdict
@@ -57,7 +58,8 @@ def _settled(job: Job[Any], value: object, error: BaseException | None, leaving:
 def _tell(job: Job[Any], result: object) -> None:
     """Report an outcome that somebody may want to hear of, though nothing has failed."""
     if isinstance(result, Snooze):
-        emit("job.snoozed", level=logging.DEBUG, id=job.id, kind=job.kind, seconds=result.seconds)
+        facts = facts_of(job, "job.snoozed")
+        emit("job.snoozed", level=logging.DEBUG, id=job.id, kind=job.kind, seconds=result.seconds, **facts)
     elif type(result) is Output and (worker := job.batch.worker) is not None:
         declared = worker.kind.result
         reason = None if declared is None else misfit(result.json, declared)
@@ -69,6 +71,6 @@ def _failed(job: Job[Any], error: BaseException) -> object:
     kept = outcome.error_of(error)
     told, trace = texts.told(kept), texts.trace_of(kept)
     failed = outcome.failed(job, told, trace=trace, cause=error)
-    fields = outcome.attempt_of(job, failed)
+    fields = {**outcome.attempt_of(job, failed), **facts_of(job, "job.failed")}
     emit("job.failed", level=logging.WARNING, id=job.id, kind=job.kind, **fields, error=told, traceback=trace)
     return failed

@@ -76,6 +76,7 @@ class _Batch:
 
     ends = KEPT
     steps: dict[int, Any] | None = None
+    times: dict[int, Any] | None = None
 
     def __init__(self, request: Request, worker: Worker[Any]) -> None:
         self.kind, self.queue, self.claim = request.kind, request.queue, request.claim

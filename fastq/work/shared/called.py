@@ -14,6 +14,8 @@ from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from fastq.events import timed
+from fastq.hooks import timing
 from fastq.jobs.outcome import Retry, Verdict
 from fastq.texts import name_of
 from fastq.work.shared import django_jobs
@@ -37,8 +39,14 @@ def call_of(worker: Worker[Any]) -> Callable[[Any], Any]:
 
 
 def many_of(worker: Worker[Any]) -> Callable[[Any], Any]:
-    """Return the function to call with the jobs of a bundle. Its jobs have no single current one."""
-    return django_jobs.within(worker.called or worker.work_many, is_async=worker.is_async)
+    """Return the function to call with the jobs of a bundle. Its jobs have no single current one.
+
+    A bundle has jobs of several claims, so it is timed here, and not by the batch of a kind (KindBatch.found).
+    """
+    work = worker.called or worker.work_many
+    if timed():
+        work = timing.within_many(work, is_async=worker.is_async)
+    return django_jobs.within(work, is_async=worker.is_async)
 
 
 def unrun(value: object) -> TypeError | Retry | None:
