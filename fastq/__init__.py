@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from fastq.leases.lease import Lease
     from fastq.leases.lease_async import AsyncLease
     from fastq.leases.singleton import Singleton, SingletonStopped
+    from fastq.subscribing.event_reading import HeardEvent
 
 __all__ = [
     "Args",
@@ -73,6 +74,7 @@ __all__ = [
     "Fair",
     "FastqError",
     "Finished",
+    "HeardEvent",
     "Hook",
     "Isolate",
     "Job",
@@ -114,6 +116,7 @@ _LATE = {
     "current_job": "fastq.hooks.current",
     "JobDetail": "fastq.admin.jobs",
     "Finished": "fastq.awaiting.finished",
+    "HeardEvent": "fastq.subscribing.event_reading",
     "JobProgress": "fastq.awaiting.finished",
     "Lease": "fastq.leases.lease",
     "LogLine": "fastq.joblogs.reading.log_lines",

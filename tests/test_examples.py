@@ -267,6 +267,10 @@ def check_job_logs(database: str, printed: str) -> None:
     assert [line[:9] for line in followed] == ["attempt 1"] * 4 + ["attempt 2"] * 5
 
 
+def check_events(database: str, printed: str) -> None:
+    assert states(database) == [("pay", "completed", 2, 1), ("pay", "discarded", 2, 1)]
+
+
 def check_dead_letters(database: str, printed: str) -> None:
     assert [row[:3] for row in states(database)] == [("mend", "completed", 1), ("pay", "completed", 6), ("pay", "discarded", 6)]
     assert "6 jobs of kind pay failed: ConnectionError: <address> did not answer for order <n>" in printed
@@ -324,6 +328,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "hooks": check_hooks,
     "results": check_results,
     "job_logs": check_job_logs,
+    "events": check_events,
     "dead_letters": check_dead_letters,
     "expiry": check_expiry,
     "steps": check_steps,

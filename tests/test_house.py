@@ -36,7 +36,7 @@ ROOMS = (
     "postgres",
     "postgres/pool",
     "schema adapters service",
-    "leases awaiting joblogs/reading",
+    "leases awaiting joblogs/reading subscribing",
     "work/shared admin lead/term",
     "admin/dead admin/deploys admin/doctor admin/sealed",
     "enqueue/operate",
@@ -74,6 +74,8 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
     ("awaiting/results_async", "enqueue/settings"): "the same",
     ("joblogs/reading/job_logs", "enqueue/settings"): "the same",
     ("joblogs/reading/job_logs_async", "enqueue/settings"): "the same",
+    ("subscribing/event_stream", "enqueue/settings"): "the same",
+    ("subscribing/event_stream_async", "enqueue/settings"): "the same",
     ("work/shared/budget", "work/codec/claimed"): "what is shared names what it is handed to and by",
     ("work/shared/held", "work/complete/completer"): "the same",
 }

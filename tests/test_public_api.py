@@ -15,9 +15,9 @@ from fastq import errors, logs, testing
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Crash", "Cron", "Dep", "Discard",
-    "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Finished", "Hook", "Isolate", "Job", "JobCancelled",
-    "JobDetail", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "LogLine", "Ordered", "Queue", "Rate",
-    "RateLimited", "Registry",
+    "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Finished", "HeardEvent", "Hook", "Isolate", "Job",
+    "JobCancelled", "JobDetail", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "LogLine", "Ordered",
+    "Queue", "Rate", "RateLimited", "Registry",
     "Retry", "Secret", "Singleton", "SingletonStopped", "Snooze", "State", "Step", "Unique", "Worker", "Workflow",
     "chain", "current_job", "group", "kind", "upgrade", "use_keys",
 }  # fmt: skip

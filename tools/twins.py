@@ -94,6 +94,22 @@ TWINS = (
         },
     ),
     Twin(
+        "subscribing/event_stream_async.py",
+        "subscribing/event_stream.py",
+        {
+            "a method of a client in an event loop, and the": "a method of a client, and the",
+            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "`Hearing` (event_stream.py) is the same part of\n`Client`, and is made from this file.": (
+                "`AsyncHearing` (event_stream_async.py) is the same part of\n`AsyncClient`, and the source of this one."
+            ),
+            "in `async with client.events(...) as events: async for event in events: ...`.": (
+                "in `with client.events(...) as events: for event in events: ...`."
+            ),
+            "With `async with` it": "With `with` it",
+            "End the stream, from any task:": "End the stream, from any thread:",
+        },
+    ),
+    Twin(
         "enqueue/sessions_async.py",
         "enqueue/sessions.py",
         {
@@ -209,6 +225,7 @@ NAMES = {
     "aclose": "close",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
     "asynccontextmanager": "contextmanager",
     "in_loop": "in_threads",
 }

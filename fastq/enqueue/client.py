@@ -47,6 +47,7 @@ from fastq.joblogs.reading.job_logs import JobLogs
 from fastq.jobs.spec import Options
 from fastq.postgres.pool import in_threads
 from fastq.postgres.pool.pool import Failed, copy_limits
+from fastq.subscribing.event_stream import Hearing
 
 if TYPE_CHECKING:
     from fastq.adapters.conn import Conn
@@ -57,7 +58,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class Client(Workflows, Operators, Signalling, Results, JobLogs, DeadLetters):
+class Client(Workflows, Operators, Signalling, Results, JobLogs, Hearing, DeadLetters):
     """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(

@@ -47,6 +47,7 @@ from fastq.joblogs.reading.job_logs_async import AsyncJobLogs
 from fastq.jobs.spec import Options
 from fastq.postgres.pool import in_loop
 from fastq.postgres.pool.pool_async import Failed, copy_limits
+from fastq.subscribing.event_stream_async import AsyncHearing
 
 if TYPE_CHECKING:
     from fastq.adapters.conn import AsyncConn
@@ -57,7 +58,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncSignalling, AsyncResults, AsyncJobLogs, AsyncDeadLetters):
+class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncSignalling, AsyncResults, AsyncJobLogs, AsyncHearing, AsyncDeadLetters):
     """Enqueue jobs: `await AsyncClient().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(

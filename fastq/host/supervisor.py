@@ -42,9 +42,10 @@ from fastq.host.places import STOP_MARGIN, Places
 from fastq.host.registrar import Registrar
 from fastq.host.waker import Waker
 from fastq.lead.maintainer import Maintainer
-from fastq.postgres import hints
+from fastq.postgres import db, hints
 from fastq.postgres.kept import cut_overdue
 from fastq.sql.statements import read_statements
+from fastq.work.forwarder import Forwarder
 from fastq.work.modes import MODES
 from fastq.work.process import desk_count, ring_size
 from fastq.work.singletons import is_singletons
@@ -102,9 +103,12 @@ class Supervisor:
         self._overdue = Overdue(config, self._board, self._places, self._kill_fork_server)
         waker = Waker(self._board, list(config.concurrency), desk_count(config), self._places)
         maintainer = Maintainer(config, url)
-        hears = table_of(waker.hears(), self._registrar.hears(), maintainer.hears(), {hints.LEASE: self._tell_singletons})
+        self._forwarder = Forwarder(config, lambda: db.session(config, url, "events"))
+        tells = {hints.LEASE: self._tell_singletons, hints.EVENTS: self._tell_forwarders, hints.MISSED: self._tell_forwarders}
+        hears = table_of(waker.hears(), self._registrar.hears(), maintainer.hears(), tells)
         # The recovery's jobs end before the registrar, which takes away the rows of the dead; the maintainer leads until we stop.
         self._services: list[Service] = [
+            self._forwarder,
             self._registrar,
             self._registrar.recovery,
             Listener(config, url, hears, waker.look),
@@ -250,6 +254,12 @@ class Supervisor:
         """Tell the process that stands for singletons of a hint at one of their leases. The listener's thread calls this."""
         if is_singletons(lease) and (first := self._places.first()):
             first.hint(f"lease {lease}")
+
+    def _tell_forwarders(self, _: str) -> None:
+        """Tell all processes of this host that somebody may hear events, or no longer. The listener's thread calls this."""
+        self._forwarder.hint()
+        for child in self._places.everybody():
+            child.hint("events")
 
     def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
         """Tell children which of their jobs were cancelled, after each beat while they execute. By the registrar's thread."""

@@ -5,8 +5,8 @@ thread calls when a term begins or ends; the work is done by the terms' own thre
 its chores here, for that start alone. Worker processes never lead.
 
     leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
-    schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked, unique |
-                    gate, pauses, workflow | reindex
+    schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked, unique,
+                    subscriptions | gate, pauses, workflow | reindex
 
 The bar separates tracks, each a thread and a connection, so that a long chore keeps neither due jobs nor a lost host waiting.
 
@@ -28,6 +28,7 @@ from fastq.lead.chores.processes import Processes
 from fastq.lead.chores.promote import Promote
 from fastq.lead.chores.prune import Prune
 from fastq.lead.chores.reindex import Reindex
+from fastq.lead.chores.subscriptions import Subscriptions
 from fastq.lead.chores.unled import Unled
 from fastq.lead.chores.unworked import Unworked
 from fastq.lead.gate.gatekeeper import Gatekeeper
@@ -59,6 +60,7 @@ WOKEN = {
     hints.GATE: "gate",
     hints.PAUSE: "pauses",
     hints.WORKFLOW: "workflow",
+    hints.EVENTS: "subscriptions",
 }
 """The chore that a leader does at once upon a hint."""
 
@@ -144,7 +146,7 @@ def domain_chores(config: Config) -> Sequence[Sequence[Chore]]:
 def schema_chores(_: Config) -> Sequence[Sequence[Chore]]:
     """Make the chores that one supervisor of the whole schema does."""
     return [
-        [Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked(), Sweep()],
+        [Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked(), Sweep(), Subscriptions()],
         [Gatekeeper(), Pauses(), Steward()],
         [Reindex()],
     ]

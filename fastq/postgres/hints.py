@@ -53,8 +53,9 @@ WORKFLOW = Hint("@workflow", "", "steps of workflows have ended, or are to be le
 CANCEL = Hint("@cancel", "", "an operator asked for the cancellation of an executing job")
 PERIODIC = Hint("@periodic", "", "a periodic job was defined, paused or resumed")
 LEASE = Hint("@lease", "lease", "this lease was released, or its holder was asked to resign")
+EVENTS = Hint("@events", "", "a program has begun to hear events, goes on to, or has ended that")
 
-HINTS = {hint.word: hint for hint in (QUEUE, DUE, WAITING, GATE, PAUSE, WORKFLOW, CANCEL, PERIODIC, LEASE)}
+HINTS = {hint.word: hint for hint in (QUEUE, DUE, WAITING, GATE, PAUSE, WORKFLOW, CANCEL, PERIODIC, LEASE, EVENTS)}
 """All hints by their word."""
 
 MISSED = Hint(

@@ -46,6 +46,7 @@ from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
 from fastq.work.complete.hand_back import hand_back
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.forwarder import Forwarder
 from fastq.work.inboxes import Inboxes
 from fastq.work.modes import MODES, modes_for
 from fastq.work.notes import Notes
@@ -121,6 +122,7 @@ class Process:
         self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
         self.notes = Notes(lambda: db.session(config, seat.url, "progress"))
         self.scribe = Scribe(config.job_log_level, lambda: db.session(config, seat.url, "logs"))
+        self.forwarder = Forwarder(config, lambda: db.session(config, seat.url, "events"))
         self.held = Held(self)
         self.away = Away(config, self.held)
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
@@ -130,6 +132,7 @@ class Process:
         self._parts = self._in_order(works=bool(workers))
         self._orders: dict[str, Callable[..., object]] = {
             "lease": self.singletons.hint,
+            "events": self.forwarder.hint,
             "cancel": lambda *ids: self.watchdog.cancel(set(map(int, ids))),
             "recycle": self._give_place_up,
         }
@@ -145,12 +148,13 @@ class Process:
     def _in_order(self, *, works: bool) -> list[Service]:
         """List the parts as they start; they stop from the last to the first.
 
-        The completer takes the jobs that the others still hand on, so it starts first and stops last. The singletons end beside
+        The completer takes the jobs that the others still hand on, so it starts first and stops last; behind it only the
+        forwarder, which tells of its last jobs. The singletons end beside
         the jobs, so they are told first. `away` ticks first: after an absence it takes the jobs back that nobody may start. An
         app of singletons alone has no producer.
         """
         producer = [self.producer] if works else []
-        writers = [self.completer, self.notes, self.scribe]
+        writers = [self.forwarder, self.completer, self.notes, self.scribe]
         return [self.away, *writers, *self.modes, self._inboxes, *producer, self.watchdog, self.singletons]
 
     def _sit_down(self, *, stands: bool) -> None:

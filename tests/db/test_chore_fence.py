@@ -43,7 +43,9 @@ insert into fastq.unique_key (key, job_id, since, until)
 insert into fastq.workflow (name, ended_at) values ('w', null), ('v', '2000-01-01');
 insert into fastq.workflow_step (workflow, step, job, kind, unmet, fate)
     values (1, 0, 66, 'nap', 0, 'go'), (1, 1, 66, 'nap', 0, null);
-insert into fastq.workflow_event (workflow, step, state) values (1, 0, 'completed')
+insert into fastq.workflow_event (workflow, step, state) values (1, 0, 'completed');
+insert into fastq.subscription (filter, expires_at) values ('{}', '2000-01-01');
+insert into fastq.event (subscription, source, number, start_at, size, events) values (66, 'h:1:x', 0, 0, 0, '[]')
 """
 DAY = ("2000-01-01 00:00Z", "2000-01-02 00:00Z")
 FENCED = {  # parameters after the fence, with which the statement would change something
@@ -74,6 +76,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "process_forget": (600.0,),
     "queue_forget": (60.0, 10),
     "step_forget": (0, "", "", 100, 3600.0),
+    "subscription_prune": (60.0, 60.0, 10),
     "unique_sweep": ("", 10),
     "unique_sweep_success": (0, 10),
     "workflow_audit": (0, -1, 10),
@@ -97,6 +100,8 @@ TABLES = (
     "periodic",
     "periodic_tick",
     "unique_key",
+    "subscription",
+    "event",
     "gate_permit",
     "pause",
     "gate_event",

@@ -133,6 +133,20 @@ def write_logs(session):
     session.run("log_write", *columns)
 
 
+def hear_events(session):
+    [(subscription, _)] = session.run("subscription_begin", "{}", 60.0, 16, "fastq")
+    assert session.run("subscription_heard", subscription) == [(True,)]
+    assert session.run("subscription_renew", subscription, 60.0, "fastq")
+    assert session.run("event_read", subscription, [], [], 10) == []
+    assert session.run("subscription_end", subscription, "fastq")
+
+
+def forward_events(session):
+    assert session.run("subscription_list", 16) == []
+    for _ in range(2):
+        session.run("event_write", [1], ["h:1:x"], [0], [0], [1], ["[]"], 15.0)
+
+
 def change_jobs(session):
     assert [change.outcome for change in admin.cancel_jobs(session, [1])] == ["cancelled"]
     assert [change.outcome for change in admin.retry_jobs(session, [1, 3])] == ["available", "available"]
@@ -280,6 +294,8 @@ ACTIONS = {
     "hold leases: singletons and your own": hold_leases,
     "work jobs": work,
     "write what jobs log": write_logs,
+    "hear [events](events.md)": hear_events,
+    "tell of events": forward_events,
     "lead: make and drop partitions of the archive": partitions.ensure_partitions,
     "migrate": lambda session: session.execute("alter table fastq.job add column more text"),
 }
@@ -362,6 +378,20 @@ def test_an_enqueuer_with_the_grants_for_job_logs_reads_and_follows_them(granted
         read_logs(session)
         assert session.run("job_lives", 1) == [(True,)]
         assert session.run("job_ended", [4711]) == []
+        conn.rollback()
+
+
+def test_an_enqueuer_with_the_grants_for_events_hears_them_and_reads_no_jobs(granted):
+    page = (DOCS / "postgres.md").read_text()
+    [more] = re.findall(r"^```sql\n(grant insert \(filter, expires_at\).*?)^```", page, re.MULTILINE | re.DOTALL)
+    with psycopg.connect(granted, cursor_factory=psycopg.RawCursor) as conn:
+        conn.execute(more.replace("shop_", PREFIX).encode())
+        conn.execute(f"set local role {PREFIX}web")
+
+        hear_events(db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False))
+
+        with pytest.raises(NO_RIGHT):
+            conn.execute("select args from fastq.job")
         conn.rollback()
 
 

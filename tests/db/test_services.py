@@ -34,6 +34,7 @@ from fastq.work.execute.loop import Loop
 from fastq.work.execute.mode import Mode
 from fastq.work.execute.threads import Threads
 from fastq.work.execute.watchdog import Watchdog
+from fastq.work.forwarder import Forwarder
 from fastq.work.inboxes import Inboxes
 from fastq.work.isolated.apart import Apart
 from fastq.work.notes import Notes
@@ -129,6 +130,10 @@ def scribe(config: Config, url: str) -> Service:
     return made
 
 
+def forwarder(config: Config, url: str) -> Service:
+    return Forwarder(config, lambda: db.session(config, url, "events"))
+
+
 def producer(config: Config, url: str) -> Service:
     around = process_of(config, url)
     return Producer(around, {}, lambda: db.session(config, url, "producer"))
@@ -162,6 +167,7 @@ MAKERS: dict[type[Service], Callable[[Config, str], Service]] = {
     Bundles: bundles,
     Completer: completer,
     Elector: elector,
+    Forwarder: forwarder,
     Inboxes: inboxes,
     Listener: listener,
     Loop: loop,

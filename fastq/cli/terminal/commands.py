@@ -26,6 +26,7 @@ COMMANDS = {
     "doctor": "examine the database and the settings, and say what to type",
     "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
     "logs": "show the records and the prints of a job, follow them live",
+    "events": "show what happens in all processes, as it happens",
     "dead": "list discarded jobs in groups, replay and delete them",
     "queues": "list, pause and resume queues",
     "gates": "list the gates that jobs go through, set and remove their numbers",
@@ -45,7 +46,7 @@ ROOMS = {
     "logs": "history",
     "completion": "shell",
     "doctor": "checkup",
-}
+, "events": "history"}
 """Rooms of commands: about jobs that wait for others, the traces that jobs leave, the health of it all, and your shell."""
 
 

@@ -1,0 +1,182 @@
+# Made by tools/twins.py from subscribing/event_stream_async.py: change that file, then run `make twins`.
+"""Hear the events of all processes of a schema: a method of a client, and the stream that it returns.
+
+A part of the class `Client` (client.py), which has the sessions. `AsyncHearing` (event_stream_async.py) is the same part of
+`AsyncClient`, and the source of this one.
+
+A stream is a row of the table `subscription` with a filter and an end, which the stream puts off while somebody reads from it.
+Each process that finds the row writes the events that pass into the table `event`, by the sheet (work/forwarder.py), and the
+stream asks for new sheets ten times a second, by the primary key. A program that dies, or that reads nothing for TTL seconds, is
+forgotten by all processes; should it read on, the stream subscribes anew and says that events are missing.
+
+Invariants:
+- Nothing is missing without a word: `events.dropped` says how many events, or that nobody knows how many.
+- The stream keeps one page of sheets in memory. It has no thread and no task: a program that does not read holds up nobody.
+
+It deliberately has no history: events from before it began are in no table.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from os import getpid
+from typing import TYPE_CHECKING, Any, Self
+
+from fastq.errors import DatabaseUnavailable, FastqError
+from fastq.postgres import db
+from fastq.postgres.pool import in_threads
+from fastq.subscribing.event_reading import HeardEvent, Reading, missed
+from fastq.subscribing.filters import EventFilter, filter_of
+
+if TYPE_CHECKING:
+    from fastq.adapters.library import Rows
+    from fastq.enqueue.settings import Settings
+
+TTL = 15.0
+"""Seconds after which a program that has read nothing is forgotten. For so long each process goes on to write events for it."""
+
+RENEWAL = TTL / 3
+"""Seconds between two renewals: two of them may be lost."""
+
+SUBSCRIPTIONS = 16
+"""Streams of a schema at once. Each process keeps a tray for each of them, so this bounds its memory: some 2 MB. A guess."""
+
+LOOK = 0.1
+"""Seconds between two looks for new sheets: as often as a process writes them."""
+
+PAGE = 50
+"""Sheets that one statement reads: 6 MB at most."""
+
+AWAY = 0.5
+"""Seconds between two looks while the database is away: a restart takes about a second."""
+
+READY = 1.0
+"""Seconds for which `with` waits until all living processes hear for it. Those that have LISTEN take some ten milliseconds; for
+one without, or one that has died and is not known to be dead yet, nobody waits longer."""
+
+SOON = 0.01
+"""Seconds between two looks whether they do."""
+
+
+class EventStream:
+    """Events as they happen, in `with client.events(...) as events: for event in events: ...`.
+
+    With `with` it begins at once, and ends with the block. Without, it begins when the first event is asked for.
+    """
+
+    def __init__(self, wanted: EventFilter, ask: Ask, ask_hinting: Ask) -> None:
+        self._filter = wanted.text
+        self._ask = ask
+        self._ask_hinting = ask_hinting
+        self._bell = in_threads.Bell()  # set when it was closed
+        self._id: int | None = None  # of the subscription, while there is one
+        self._renew_at = 0.0  # monotonic time
+        self._reading = Reading()
+        self._page: deque[HeardEvent] = deque()  # read, and not yielded yet
+        self._gap = False  # events are missing, and nobody knows how many
+
+    def __enter__(self) -> Self:
+        """Begin, and return when the living processes know of it: they tell of all that happens from now on."""
+        self._begin()
+        ready_by = time.monotonic() + READY
+        while time.monotonic() < ready_by and not (self._ask("subscription_heard", (self._id,)))[0][0]:
+            in_threads.sleep(SOON)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close as `close` does."""
+        self.close()
+
+    def close(self) -> None:
+        """End the stream, from any thread: a loop over its events ends at the next one. All processes forget it at once."""
+        self._bell.set()
+        number, self._id = self._id, None
+        if number is not None:
+            try:
+                self._ask_hinting("subscription_end", (number,))
+            except (*db.Lost, DatabaseUnavailable):
+                return  # it runs out by itself
+
+    def __iter__(self) -> Iterator[HeardEvent]:
+        """Yield events as they come; end when the stream was closed. While the database is away it goes on looking."""
+        alone = self._id is None and not self._bell.is_set()
+        if alone:
+            self._begin()
+        try:
+            while not self._bell.is_set():
+                while self._page and not self._bell.is_set():
+                    yield self._page.popleft()
+                    self._renew()
+                self._look()
+        finally:
+            if alone:
+                self.close()
+
+    def _begin(self) -> None:
+        """Subscribe, or subscribe anew: the numbers of the events begin again."""
+        rows = self._ask_hinting("subscription_begin", (self._filter, TTL, SUBSCRIPTIONS))
+        if not rows:
+            raise FastqError(
+                f"events: expected {SUBSCRIPTIONS} programs at most that hear events of this schema at once, and there are as "
+                "many; end one, or have one program hear them for several"
+            )
+        self._id, self._reading = int(rows[0][0]), Reading()
+        self._renew_at = time.monotonic() + RENEWAL
+
+    def _renew(self) -> None:
+        """Put the end of the subscription off, if it is time to; begin anew if that has come."""
+        if time.monotonic() < self._renew_at or self._bell.is_set():
+            return
+        try:
+            if not self._ask_hinting("subscription_renew", (self._id, TTL)):
+                self._begin()
+                self._gap = True
+        except (*db.Lost, DatabaseUnavailable):
+            return  # the next look tries it again
+        self._renew_at = time.monotonic() + RENEWAL
+
+    def _look(self) -> None:
+        """Read the events that are new, as many as a page holds; wait a moment if there are none, or the database is away."""
+        self._renew()
+        if self._gap:
+            self._page.append(missed(None, datetime.now(UTC), socket.gethostname(), getpid()))
+            self._gap = False
+        try:
+            rows = self._ask("event_read", (self._id, *self._reading.seen(), PAGE))
+        except (*db.Lost, DatabaseUnavailable):
+            self._bell.wait(AWAY)
+            return
+        self._page.extend(self._reading.events(rows))
+        if not rows:
+            self._bell.wait(LOOK)
+
+
+class Hearing:
+    """The part of a client that is about events."""
+
+    _settings: Settings
+
+    def events(self, *names: str, kinds: Iterable[str] = (), queues: Iterable[str] = (), jobs: Iterable[int] = ()) -> EventStream:
+        """Return a stream of the events of all processes: those of these names, about jobs of these kinds, queues or ids.
+
+        Without names all events, `job.started` and `job.completed` among them; `job.*` stands for all that begin so. An event
+        that says nothing of kinds, say, does not come where `kinds` are given. Nothing is stored that happened before.
+        """
+        ids = [number for job_id in jobs if (number := self._settings.number(job_id)) is not None]
+        return EventStream(filter_of(names, kinds, queues, ids), self._ask, self._ask_hinting)
+
+    def _ask(self, name: str, parameters: tuple[Any, ...]) -> Rows:
+        """Run a statement that reads."""
+        raise NotImplementedError
+
+    def _ask_hinting(self, name: str, parameters: tuple[Any, ...]) -> Rows:
+        """Run a statement that notifies."""
+        raise NotImplementedError
+
+
+Ask = Callable[[str, tuple[Any, ...]], "Rows"]
+"""A function that runs a statement of fastq/sql on a connection of the client's."""
