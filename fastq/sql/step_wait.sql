@@ -1,4 +1,5 @@
--- what: looks for a signal of a job that is still ours, and notes at the first look until when the job waits for it. A wait whose time
+-- what: looks for a signal of a job that is still ours, and notes at the first look until when the job waits for it: it has begun, and
+--       expires no more. A wait whose time
 --       is over is noted as such, for good. Answers with 0 if the job is no longer ours, the value of the signal (as JSON) and its time,
 --       whether the wait was over first, the seconds that are left, and how many signals the job had been sent: whoever parks it
 --       compares these.
@@ -6,7 +7,7 @@
 -- index: job_pkey; job_step_pkey.
 -- locks: the job's row, as step_note.
 with mine as materialized (
-    select id, (meta -> 'steps'::text) is null as unmarked, coalesce((meta ->> 'steps'::text)::int, 0) as signals from fastq.job
+    select id, (meta -> 'steps'::text) is null or (meta -> 'expires'::text) is not null as unmarked, coalesce((meta ->> 'steps'::text)::int, 0) as signals from fastq.job
     where id = $1::bigint and claim = $2::bigint and state = 'running'
     for no key update
 ), seen as (
@@ -14,9 +15,9 @@ with mine as materialized (
     select coalesce((meta ->> 'steps'::text)::int, 0) as signals from fastq.job where id = $1::bigint
 ), marked as (
     update fastq.job
-    set meta = coalesce(job.meta, '{}') || '{"steps": 0}'::jsonb
+    set meta = '{"steps": 0}'::jsonb || (coalesce(job.meta, '{}') - 'expires'::text)
     from mine
-    where job.id = mine.id and coalesce(mine.unmarked, true)
+    where job.id = mine.id and mine.unmarked
 ), came as (
     select output::text as output, at from fastq.job_step where job = $1::bigint and sort = 'signal' and name = $3::text
 ), waits as (

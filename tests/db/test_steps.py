@@ -843,6 +843,64 @@ def test_records_are_forgotten_a_day_later_unless_the_job_lives_or_is_a_dead_let
     assert left == [(ids[0], "a"), (ids[0], "b"), (ids[1], "a"), (ids[3], "a"), (ids[3], "b")]
 
 
+@pytest.mark.parametrize(
+    "park",
+    [lambda job: job.wait_for("approved"), lambda job: job.wait_for("approved", timeout=7200), lambda job: job.sleep(7200)],
+    ids=["wait", "wait with a timeout", "sleep"],
+)
+def test_a_parked_job_wakes_up_at_its_deadline_at_the_latest(shop, client, park):
+    shop.connection.execute("""update fastq.job set meta = '{"deadline": "+3600.0"}'""")
+    shop.attempt(park)
+
+    row = shop.row()
+    assert (row["state"], row["attempt"]) == ("scheduled", 0)
+    assert timedelta(0) <= row["scheduled_at"] - row["created_at"] - timedelta(hours=1) < timedelta(minutes=1)
+
+
+def test_a_job_that_is_parked_up_to_its_deadline_is_woken_by_its_signal(shop, client):
+    shop.connection.execute("""update fastq.job set meta = '{"deadline": "+3600.0"}'""")
+    shop.attempt(lambda job: job.wait_for("approved"))
+    assert client.signal(shop.id, "approved", 7)
+    assert shop.row()["scheduled_at"] < datetime.now(UTC) + timedelta(seconds=1)
+    shop.connection.execute(DUE)
+    given = []
+    shop.attempt(lambda job: given.append(job.wait_for("approved").value))
+
+    assert given == [7]
+
+
+def test_a_job_that_parks_for_less_than_its_deadline_wakes_up_when_it_wants_to(shop):
+    shop.connection.execute("""update fastq.job set meta = '{"deadline": "+3600.0", "keep_trying_for": "+60.0"}'""")
+    shop.attempt(lambda job: job.sleep(600))
+
+    assert shop.row()["scheduled_at"] - shop.row()["created_at"] < timedelta(minutes=11)
+
+
+def test_a_job_that_parks_behind_its_deadline_is_due_at_once(shop):
+    shop.connection.execute("""update fastq.job set meta = '{"deadline": "2001-01-01T00:00:00+00:00"}'""")
+    shop.attempt(lambda job: job.wait_for("approved"))
+
+    assert shop.row()["scheduled_at"] < datetime.now(UTC) + timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [lambda job: job.step("charge", int), lambda job: job.wait_for("approved"), lambda job: job.sleep(60)],
+    ids=["step", "wait", "sleep"],
+)
+@pytest.mark.parametrize("signalled", [False, True])
+def test_a_job_that_has_begun_its_steps_expires_no_more(shop, client, begin, signalled):
+    shop.connection.execute("""update fastq.job set meta = '{"expires": "+3600.0", "deadline": "+7200.0"}'""")
+    if signalled:
+        client.signal(shop.id, "another")
+    assert shop.row()["meta"]["expires"] == "+3600.0"
+    shop.call(shop.claim(), begin)
+
+    meta = shop.row()["meta"]
+    assert "expires" not in meta
+    assert (meta["deadline"], meta["steps"]) == ("+7200.0", int(signalled))
+
+
 def test_without_a_database_in_sight_a_step_fails_its_attempt_after_a_while(shop, monkeypatch):
     from fastq.work.steps import records
 

@@ -28,6 +28,10 @@ class Waiting(Args, kind="waiting"):
     """Waits for a signal, for ever."""
 
 
+class WaitingAsync(Waiting, kind="waiting_async"):
+    """The same in a coroutine."""
+
+
 @registry.register
 class SteppedWorker(Worker[Stepped]):
     def work(self, job: Job[Stepped]) -> list[str]:
@@ -78,4 +82,12 @@ def function(job: Job[SteppedFunction]) -> str:
 @registry.register
 class WaitingWorker(Worker[Waiting]):
     def work(self, job: Job[Waiting]) -> str:
+        tell(job, "start")
         return job.wait_for("go", str).value
+
+
+@registry.register
+class WaitingAsyncWorker(Worker[WaitingAsync]):
+    async def work(self, job: Job[WaitingAsync]) -> str:
+        tell(job, "start")
+        return (await job.wait_for("go", str)).value

@@ -7,7 +7,7 @@ import pytest
 
 from fastq import Client
 from tests.helpers import execute, wait_for
-from tests.process.stepped import STEPS
+from tests.process.stepped import STEPS, Stepped, SteppedAsync, Waiting, WaitingAsync
 from tests.proxy import Proxy
 
 pytestmark = [pytest.mark.process, pytest.mark.further]
@@ -118,3 +118,38 @@ def test_a_function_that_is_a_worker_has_steps(supervise, jobs):
 
     assert jobs.wait_for(job, "completed").output == "done by attempt 1"
     assert [name for (name,) in execute(jobs.url, "select name from fastq.job_step")] == ["only"]
+
+
+DEADLINE = 2.0  # s from the enqueueing: the jobs are parked by then, also where the machine is busy
+
+
+def parked(jobs, job, state="scheduled"):
+    jobs.wait_until_told("start", job)
+    wait_for(lambda: (fate := jobs.fate(job)).state == state and fate.attempt == 0, what="a parked job")
+
+
+@pytest.mark.parametrize("args", [Waiting(), WaitingAsync(), Stepped(sleep=600.0), SteppedAsync(wait=600.0)], ids=str)
+def test_a_parked_job_ends_at_its_deadline(supervise, jobs, client, args):
+    supervise(APP)
+    job = client.enqueue(args, deadline=DEADLINE)
+    parked(jobs, job)
+
+    fate = jobs.wait_for(job, "cancelled", timeout=30.0)
+
+    detail = client.get(job)
+    assert (detail.cause, fate.attempt, fate.errors) == ("deadline", 0, [])
+    assert detail.finalized_at >= detail.deadline
+    assert len(jobs.told("start", job)) == 1
+
+
+@pytest.mark.parametrize("args", [Waiting(), WaitingAsync()], ids=str)
+def test_a_parked_job_has_begun_so_it_does_not_expire(supervise, jobs, client, args):
+    supervise(APP)
+    job = client.enqueue(args, expires=DEADLINE)
+    parked(jobs, job, "waiting")
+    passed = "select clock_timestamp() > created_at + make_interval(secs => %s) from fastq.job where id = %s"
+    wait_for(lambda: jobs.execute(passed, DEADLINE, job) == [(True,)], what="the moment to pass")
+
+    assert client.signal(job, "go", "late")
+
+    assert jobs.wait_for(job, "completed").output == "late"

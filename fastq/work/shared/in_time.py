@@ -1,8 +1,9 @@
 """The rules of `expires`, `deadline` and `keep_trying_for`: which attempts come too late, and how long one may take.
 
 Used through rules.py. `put_around` runs in the producer's thread of a worker process; the function that it puts around `work`,
-in the executor's thread or on the event loop, at the moment when the attempt begins; `judged` in whichever thread ends a failed
-attempt. Rules have no state but the batch's `timeout`, which the thread of the batch's only job writes before its `work` starts.
+in the executor's thread or on the event loop, at the moment when the attempt begins, and `parked` where the job parks; `judged`
+in whichever thread ends a failed attempt. Rules have no state but the batch's `timeout`, which the thread of the batch's only
+job writes before its `work` starts.
 
 Invariant: moments are compared with the database's clock, as far as it has come since the claim; a host's own clock has no say.
 It deliberately interrupts nothing: the time that is left becomes the attempt's timeout, and the watchdog sees to that. It looks
@@ -42,10 +43,29 @@ class Late(Verdict):
         return Fate(State.CANCELLED, cause=self.cause)
 
 
-class StartsBefore:
-    """An attempt that would start after the job's moment does not start, and the job ends."""
+class Rule:
+    """A rule that has no say: what each other one begins with."""
 
     apart = False
+
+    def put_around(self, batch: Any, row: int) -> None:
+        """Leave the attempts as they are."""
+
+    def refuse(self, job: Job[Any]) -> Verdict | None:  # noqa: ARG002 - Around's signature
+        """Refuse none."""
+        return None
+
+    def parked(self, job: Job[Any], seconds: float) -> float:  # noqa: ARG002 - the same
+        """Have a job that parks run again when it wants to."""
+        return seconds
+
+    def judged(self, job: Job[Any], result: Failed) -> Failed:  # noqa: ARG002 - the same
+        """Leave a failure as it is."""
+        return result
+
+
+class StartsBefore(Rule):
+    """An attempt that would start after the job's moment does not start, and the job ends."""
 
     def __init__(self, key: TimeKey, cause: str) -> None:
         self._key = key
@@ -59,10 +79,6 @@ class StartsBefore:
         """Return an outcome if the attempt comes too late to start."""
         left = _left(self._key, job)
         return Late(self._cause) if left is not None and left <= 0 else None
-
-    def judged(self, job: Job[Any], result: Failed) -> Failed:  # noqa: ARG002 - Around's signature
-        """Have no say: whether the next attempt starts is seen then."""
-        return result
 
 
 class EndsBy(StartsBefore):
@@ -87,24 +103,23 @@ class EndsBy(StartsBefore):
         if left is not None:
             batch.timeout = max(SHORTEST, left if timeout is None else min(timeout, left))
 
+    def parked(self, job: Job[Any], seconds: float) -> float:
+        """Have a job that parks wake up at its moment at the latest: it is judged then."""
+        with suppress(FastqError):  # of a moment that nobody can read the next attempt tells
+            left = _left(self._key, job)
+            return seconds if left is None else min(seconds, max(left, 0.0))
+        return seconds
+
     def judged(self, job: Job[Any], result: Failed) -> Failed:
         """Discard the job if its next attempt would come too late."""
         return Failed(result.error, None, self._cause) if _too_late(self._key, job, result) else result
 
 
-class TriedUntil:
+class TriedUntil(Rule):
     """A failed job is tried again up to its moment."""
-
-    apart = False
 
     def __init__(self, key: TimeKey) -> None:
         self._key = key
-
-    def put_around(self, batch: Any, row: int) -> None:
-        """Leave the attempts as they are."""
-
-    def refuse(self, job: Job[Any]) -> None:
-        """Refuse none."""
 
     def judged(self, job: Job[Any], result: Failed) -> Failed:
         """Discard the job if its next attempt would come too late: this one was its last."""

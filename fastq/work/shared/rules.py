@@ -1,11 +1,12 @@
 """Rules around the attempts of jobs, by the key of meta that asks for them: AROUND lists all.
 
-A feature that has a say when an attempt begins, in how long it may take, or in whether a failed job is tried again, is a rule in
-a module of its own, and a line here. The producer's thread of a worker process looks the rules of a claim's jobs up, jobs with
-the same ones form a batch, and the rules are put around the batch's `work` once, outside of the hooks: a job that does not start
-runs none of them. A rule is made at import and never changes; it runs in each thread that executes or fails a job.
+A feature that has a say when an attempt begins, in how long it may take, in how long a job may be parked, or in whether a failed
+job is tried again, is a rule in a module of its own, and a line here. The producer's thread of a worker process looks the rules
+of a claim's jobs up, jobs with the same ones form a batch, and the rules are put around the batch's `work` once, outside of the
+hooks: a job that does not start runs none of them. A rule is made at import and never changes; it runs in each thread that
+executes or fails a job.
 
-Invariant: a job whose meta has none of these keys passes no code of a rule, and a claim of jobs without meta not even the lookup.
+Invariant: a job with none of these keys in its meta passes no code of a rule, a claim of jobs without meta not even the lookup.
 It deliberately gives a rule no way to the database: a rule decides by a job's meta and the clock.
 """
 
@@ -37,6 +38,10 @@ class Around(Protocol):
 
     def refuse(self, job: Job[Any], /) -> object:
         """Return the outcome of an attempt that is not to start, None for any other; for jobs that do not pass `work`."""
+        ...
+
+    def parked(self, job: Job[Any], seconds: float, /) -> float:
+        """Return after how many seconds a job that parks is to run again at the latest; never raise."""
         ...
 
     def judged(self, job: Job[Any], result: Failed, /) -> Failed:

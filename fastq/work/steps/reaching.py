@@ -39,7 +39,9 @@ class Reaching:
         return await self._records_async.run(saying)
 
     def parked(self, job: Job[Any], what: str, seconds: float, signal: str | None = None, seen: int = 0) -> BaseException:
-        """Have the job run again after so many seconds or upon the signal."""
+        """Have the job run again after so many seconds or upon the signal; at its deadline at the latest."""
+        for rule in job.batch.around:
+            seconds = rule.parked(job, seconds)
         verdict = Parked(seconds, signal, seen)
         job.outcome = Leaving(job, what, verdict)
         emit("job.parked", level=logging.DEBUG, id=job.id, kind=job.kind, attempt=job.attempt, **described(verdict))
