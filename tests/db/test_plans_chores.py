@@ -169,3 +169,28 @@ def test_pruning_goes_to_the_places_that_the_look_has_found(crowded, queues):
     assert len(ids) > 100
     assert walked <= SMALL
     assert pages < 100 + 10 * len(ids)
+
+
+def test_a_walk_through_the_records_of_steps_asks_for_each_of_their_jobs_alone(crowded):
+    """Some of living jobs, more of those that are gone."""
+    crowded.connection.execute("begin")
+    try:
+        crowded.connection.execute(
+            "insert into fastq.job_step (job, sort, name, gone_at) "
+            "select n, 'step', 'charge', case when n % 2 = 0 then now() - interval '9 days' end "
+            "from generate_series(1, 40000, 10) as n"
+        )
+        explained = explain(
+            crowded.connection,
+            "step_forget",
+            (*crowded.fence, 0, "", "", 1_000, 8 * 86_400.0),
+            "analyze, buffers, costs off, timing off",
+        )
+    finally:
+        crowded.connection.execute("rollback")
+    ran = [node for node in nodes(explained["Plan"]) if node["Actual Loops"]]
+
+    assert {node["Relation Name"] for node in ran if node["Node Type"] == "Seq Scan"} <= SMALL | {"dead"}  # which is empty
+    assert {"job_step_pkey", "job_pkey"} <= {node["Index Name"] for node in ran if "Index Name" in node}
+    plan = explained["Plan"]
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 30 * 1_000

@@ -17,7 +17,7 @@ from fastq import Args, AsyncClient, Client, Config, Job, JobLost, Registry, Sno
 from fastq.enqueue.settings import Settings
 from fastq.errors import DatabaseUnavailable, OptionError, StepError
 from fastq.jobs.outcome import fate_of
-from fastq.lead.chores.forget import DONE, Forget
+from fastq.lead.chores.forget import DAY, Forget
 from fastq.postgres import db
 from fastq.steps import through
 from fastq.work.codec.claimed import Claimed
@@ -819,28 +819,105 @@ def test_a_job_whose_records_are_gone_does_no_step_again(shop, client):
     assert "the records of its steps are gone" in archived(shop.connection, shop.id)["errors"][-1]["error"]
 
 
-def test_records_are_forgotten_a_day_later_unless_the_job_lives_or_is_a_dead_letter(shop, connection, client):
-    ids = [shop.id, *add(connection, 3, kind="stepped")]
-    for job_id in ids:
-        client.signal(job_id, "a")
-        client.signal(job_id, "b")
-    connection.execute("update fastq.job_step set at = clock_timestamp() - make_interval(secs => $1)", DONE + 60)
-    client.cancel(ids[1])
-    client.cancel(ids[2])
-    connection.execute("delete from fastq.job where id = $1", ids[3])
-    connection.execute(
-        "insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, error) "
-        "values ($1, now(), 1, 1, 'default', 'stepped', 'failed', '{}', '')",
-        ids[3],
-    )
-    connection.execute("update fastq.job_step set at = clock_timestamp() where job = $1 and name = 'a'", ids[1])
-
-    site = site_on(shop.url, name="schema")
+def walk(shop, **settings):
+    """Have the leader walk through the records once."""
+    shop.connection.execute("delete from fastq.lease")
+    site = site_on(shop.url, name="schema", **settings)
     run_out(Forget(), site)
     site.connection.close()
 
+
+LONG_AGO = "update fastq.job_step set at = clock_timestamp() - make_interval(days => 100)"
+GONE = "update fastq.job_step set gone_at = clock_timestamp() - make_interval(secs => $1) where gone_at is not null"
+KEPT = 8 * DAY  # FASTQ_ARCHIVE_DAYS, and the day that is dropped last
+
+
+def test_records_are_forgotten_when_the_archive_has_dropped_the_job_unless_it_lives_or_is_a_dead_letter(shop, connection, client):
+    ids = [shop.id, *add(connection, 2, kind="stepped")]
+    for job_id in ids:
+        client.signal(job_id, "a")
+        client.signal(job_id, "b")
+    connection.execute(LONG_AGO)
+    client.cancel(ids[1])
+    connection.execute("delete from fastq.job where id = $1", ids[2])
+    connection.execute(
+        "insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, error) "
+        "values ($1, now(), 1, 1, 'default', 'stepped', 'failed', '{}', '')",
+        ids[2],
+    )
+
+    walk(shop)
+    assert connection.execute("select distinct job from fastq.job_step where gone_at is not null") == [(ids[1],)]
+    connection.execute(GONE, KEPT - 60)
+    walk(shop)
+    assert connection.execute("select count(*) from fastq.job_step") == [(6,)]
+    connection.execute(GONE, KEPT + 60)
+    walk(shop)
+
     left = connection.execute("select job, name from fastq.job_step order by job, name")
-    assert left == [(ids[0], "a"), (ids[0], "b"), (ids[1], "a"), (ids[3], "a"), (ids[3], "b")]
+    assert left == [(ids[0], "a"), (ids[0], "b"), (ids[2], "a"), (ids[2], "b")]
+
+
+def test_a_rule_that_keeps_some_jobs_longer_keeps_the_records_as_long(shop, connection, client):
+    client.signal(shop.id, "a")
+    client.cancel(shop.id)
+    walk(shop)
+    connection.execute(GONE, KEPT + 60)
+    walk(shop, keep="cancelled=30")
+
+    assert len(shop.records()) == 1
+
+
+def test_a_job_that_was_cancelled_after_a_long_wait_goes_on_where_it_was_when_it_is_retried(shop, connection, client):
+    def work(job):
+        job.step("charge", shop.done, "charge")
+        if not connection.execute("select 1 from fastq.job_step where sort = 'signal'"):
+            job.wait_for("approved")
+        job.step("ship", shop.done, "ship")
+
+    shop.attempt(work)
+    connection.execute(LONG_AGO)
+    assert client.cancel(shop.id)
+    walk(shop)
+    connection.execute(GONE, KEPT - 60)
+    walk(shop)
+    assert client.retry(shop.id)
+    client.signal(shop.id, "approved")
+    shop.attempt(work)
+
+    assert shop.calls == ["charge", "ship"]
+    assert archived(connection, shop.id)["state"] == "completed"
+
+
+def test_records_of_a_job_that_lives_again_count_from_its_next_end_on(shop, connection, client):
+    client.signal(shop.id, "a")
+    client.cancel(shop.id)
+    walk(shop)
+    connection.execute(GONE, KEPT + 60)
+    assert client.retry(shop.id)
+    walk(shop)
+    assert connection.execute("select gone_at from fastq.job_step") == [(None,)]
+    client.cancel(shop.id)
+    walk(shop)
+
+    assert len(shop.records()) == 1
+
+
+def test_the_records_of_a_job_go_all_at_once(shop, connection, client):
+    """A part of them would have the job do steps again that are done."""
+    client.signal(shop.id, "a")
+    client.cancel(shop.id)
+    walk(shop)
+    connection.execute(GONE, KEPT + 60)
+    client.retry(shop.id)
+    client.signal(shop.id, "b")
+    client.cancel(shop.id)  # all of that between two walks
+    walk(shop)
+    assert [name for _, name, _ in shop.records()] == ["a", "b"]
+    connection.execute(GONE, KEPT + 60)
+    walk(shop)
+
+    assert shop.records() == []
 
 
 @pytest.mark.parametrize(

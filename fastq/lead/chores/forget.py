@@ -9,8 +9,9 @@ week, so that a name made for one occasion does not stay for ever. Terms grow al
 
 Items that singletons and others noted as done (fastq.once) are kept for FASTQ_ONCE_DAYS. There is no index by their age, which
 would cost each note; a walk through the table, a window at a time, finds the old ones. So it is with the notes of how far jobs
-are: those of jobs that live no longer go after an hour. And so with the records of steps: those of jobs that neither live nor
-are dead letters go after a day, for up to then somebody may retry the job and have it go on.
+are: those of jobs that live no longer go after an hour. And so with the records of steps: a walk notes which of them are of jobs
+that neither live nor are dead letters, and they go when the archive has dropped the last day on which the job may have ended, for
+up to then somebody may retry the job and have it go on.
 
 Job logs are kept for FASTQ_JOB_LOG_DAYS. An index has them by their age, and each walk goes on where the last one has ended, so
 that none of them steps over the entries of rows that are gone.
@@ -20,6 +21,8 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
+
+from fastq.jobs.retention import Retention
 
 if TYPE_CHECKING:
     from fastq.lead.term.chore import Site
@@ -49,8 +52,8 @@ SHEETS = 1_000
 LEASES = 500
 """Leases that one statement looks at: some milliseconds, for which a candidate finds a lease that is being forgotten locked."""
 
-DONE = 86_400.0
-"""Seconds that a record of a step stays, also if its job has ended meanwhile. A guess at when somebody retries a job."""
+DAY = 86_400.0
+"""Seconds. The archive drops a day when all of it is old enough, so a job may be there for a day longer than the rules say."""
 
 NAP = 0.005
 """Seconds between batches, for the others; a guess."""
@@ -111,7 +114,8 @@ class Forget:
         return NAP
 
     def _look_at_steps(self, site: Site, after: tuple[int, str, str]) -> float:
-        *last, looked, gone = site.write("step_forget", *after, WINDOW, DONE)
+        days = Retention.parse(site.config.keep).whole_days(site.config.archive_days) + 1
+        *last, looked, gone = site.write("step_forget", *after, WINDOW, days * DAY)
         site.changed += gone
         job, sort, name = last
         self._step, self._prunes = ((job, sort, name), False) if looked == WINDOW else (None, True)
