@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastq.args.gates import read_entries
-from fastq.args.meta import CAUSE, DEADLINE, EXPIRES, KEEP_TRYING_FOR, REPLAY_OF
+from fastq.args.meta import ATTEMPTS, CAUSE, DEADLINE, EXPIRES, KEEP_TRYING_FOR, REPLAY_OF
 from fastq.args.secret.hidden import concealed
 from fastq.args.unique import UNIQUE
 from fastq.awaiting.finished import JobProgress
@@ -99,6 +99,8 @@ class JobDetail(JobRow):
     attempt, came after its `deadline`), 'rate' (it could not start at once, and its rate drops such jobs) or 'parent'
     (a job before it in its workflow was cancelled or discarded: `because` in `meta` has these, the nearest first). `unique` is
     the key of a unique job: [its digest, until, within]. `replay_of` is the discarded job that this one does once more.
+    `attempts_since_progress` says of a job with `attempts="since_progress"` how many attempts it has from its last progress on;
+    `max_attempts` is the number of the last one of these, and grows with each attempt that gets on.
     """
 
     args_json: str
@@ -115,6 +117,7 @@ class JobDetail(JobRow):
     unique = UNIQUE
     replay_of = REPLAY_OF
     expires, deadline, keep_trying_until = EXPIRES, DEADLINE, KEEP_TRYING_FOR
+    attempts_since_progress = ATTEMPTS
 
     @property
     def args(self) -> Any:

@@ -10,16 +10,15 @@ Three spellings, one `Kind` behind each:
 
     MAIL = Kind("mail", MailDict)                   TypedDicts (no class at run time) and classes of others
 
-Kinds are made at import, belong to their class or name, and are read by every thread afterwards. Only a `Registry` changes one
-later, also at import: it fills in options that the args leave open. The `codec` of a kind is made, and its fields are checked
-again, by the thread that first writes or reads its args: one that enqueues, or the producer's of a worker process. An option that
-a kind leaves open (None) has the default of args/options.py.
+Kinds are made at import, and read by every thread afterwards. Only a `Registry` changes one later, also at import: it fills in
+options that the args leave open. The `codec` of a kind is made, and its fields are checked again, by the thread that first writes
+or reads its args. An option that a kind leaves open (None) has the default of args/options.py.
 
 A kind that was renamed has its former names as `aliases`, under which its worker finds jobs, too. A kind of which the args have
 changed has a `version`, and an `upgrade` function for each version before it (args/versions/).
 
-An enqueuing service needs the args alone, never the worker. A subclass is no kind until it says so: its jobs would
-come back as its parent. `Args` has no attribute without underscores, because a dataclass takes those for defaults.
+An enqueuing service needs the args alone. A subclass is no kind until it says so: its jobs would come back as its parent. `Args`
+has no attribute without underscores: a dataclass takes those for defaults.
 """
 
 import sys
@@ -31,9 +30,10 @@ import msgspec
 
 from fastq.args.gates import Gate, check_gates, entries
 from fastq.args.hook import Hook, check_hooks, has
-from fastq.args.meta import TIMES, VERSION, Kept
+from fastq.args.meta import VERSION, Kept
 from fastq.args.options import (
     DEFAULT_QUEUE,
+    Counting,
     Span,
     Tags,
     check_aliases,
@@ -42,7 +42,6 @@ from fastq.args.options import (
     check_max_attempts,
     check_priority,
     check_queue,
-    check_span,
     check_tags,
 )
 from fastq.args.queues import gates_at
@@ -81,6 +80,7 @@ class UntypedOptions(TypedDict, total=False):
     expires: Span
     deadline: Span
     keep_trying_for: Span
+    attempts: Counting
     forbid_unknown_keys: bool
     aliases: Sequence[str]
     version: int
@@ -96,7 +96,7 @@ class KindOptions(UntypedOptions, total=False):
 class Kind(Generic[A, R]):
     """A kind of job: its name, the type of its args, and the options of its jobs that differ from the defaults."""
 
-    expires, deadline, keep_trying_for = Kept(), Kept(), Kept()
+    expires, deadline, keep_trying_for, attempts = Kept(), Kept(), Kept(), Kept()
 
     @overload
     def __init__(self, name: str, type: type[A], **options: Unpack[UntypedOptions]) -> None: ...
@@ -117,6 +117,7 @@ class Kind(Generic[A, R]):
         expires: Span | None = None,
         deadline: Span | None = None,
         keep_trying_for: Span | None = None,
+        attempts: Counting | None = None,
         forbid_unknown_keys: bool = False,
         aliases: Sequence[str] = (),
         version: int = 1,
@@ -137,8 +138,7 @@ class Kind(Generic[A, R]):
         self.asked = tuple(hook for hook in self.hooks if has(hook, "enqueue"))  # about each enqueue
         check_either(max_attempts, keep_trying_for)
         self.kept: dict[str, Any] = {}  # the options that lie in the meta of its jobs
-        for option, span in zip(TIMES, (expires, deadline, keep_trying_for), strict=True):
-            setattr(self, option, None if span is None else check_span(option, span))
+        self.expires, self.deadline, self.keep_trying_for, self.attempts = expires, deadline, keep_trying_for, attempts
         self._settle_version(check_version(version))
         self.forbid_unknown_keys = forbid_unknown_keys
         _check_type(self)

@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
 import msgspec
 
-from fastq.args.options import MAX_ATTEMPTS, check_either, check_span
+from fastq.args.options import MAX_ATTEMPTS, check_attempts, check_either, check_max_attempts, check_span
 from fastq.args.text import ArgsCodec
 from fastq.errors import ArgsError, FastqError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 V = TypeVar("V")
 
@@ -198,11 +199,28 @@ KEEP_TRYING_FOR = TimeKey("keep_trying_for", spans_alone=True)
 TIMES = (EXPIRES.name, DEADLINE.name, KEEP_TRYING_FOR.name)
 
 
+class CountKey(Key[int]):
+    """How many attempts a job has from its last progress on; the option says in a word that they are counted so."""
+
+    def settle(self, value: Any, given: Mapping[str, Any]) -> int:
+        """Return how many there are: the job's `max_attempts`."""
+        check_attempts(value)
+        return check_max_attempts(given["max_attempts"])
+
+
+ATTEMPTS = CountKey("attempts", int, option=True)
+"""How many attempts a job has from its last progress on, where they are counted so (work/shared/in_time.py)."""
+
+
 STEPS = Key("steps", int)
 """Of a job with records of steps alone: how many signals it has been sent. The statements that write such records write it."""
 
 PARKED = Key("parked", list[Any])
 """The signal that a job was parked for last, and up to when, as seconds since 1970; job_park.sql writes it."""
+
+
+CHECKS: dict[str, Callable[[Any], Any]] = {**{name: partial(check_span, name) for name in TIMES}, ATTEMPTS.name: check_attempts}
+"""The options of a kind that lie in the meta of its jobs -> what returns the value to keep, or raises OptionError."""
 
 
 class Kept:
@@ -217,9 +235,9 @@ class Kept:
         return self if kind is None else kind.kept.get(self._name)
 
     def __set__(self, kind: Any, value: Any) -> None:
-        """State the option."""
+        """State the option; raise OptionError if the value is none."""
         if value is not None:
-            kind.kept[self._name] = value
+            kind.kept[self._name] = CHECKS[self._name](value)
 
 
 def encoded(given: Mapping[str, Any]) -> str | None:
@@ -241,14 +259,19 @@ def in_ascii(text: str) -> str:
     return text if text.isascii() else json.dumps(json.loads(text))
 
 
-def stated(kept: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the options of a job over those that its kind keeps; one that is tried for a time may have the most attempts."""
+def stated(kept: Mapping[str, Any], given: Mapping[str, Any], max_attempts: int) -> dict[str, Any]:
+    """Put the options of a job over those that its kind keeps; one that is tried for a time may have the most attempts.
+
+    `max_attempts` is that of the kind: where attempts are counted from the last progress on, the job keeps how many it has.
+    """
     told = {name: value for name, value in given.items() if value is not None}
     check_either(told.get("max_attempts"), told.get(KEEP_TRYING_FOR.name))
     counted = "max_attempts" in told
     behind = {name: value for name, value in kept.items() if not (counted and name == KEEP_TRYING_FOR.name)}
     whole = {**behind, **told}
-    return {**whole, "max_attempts": MAX_ATTEMPTS[-1]} if KEEP_TRYING_FOR.name in whole else whole
+    if KEEP_TRYING_FOR.name in whole:
+        return {**whole, "max_attempts": MAX_ATTEMPTS[-1]}
+    return {"max_attempts": max_attempts, **whole} if ATTEMPTS.name in whole else whole
 
 
 def tick_of(tags: Iterable[str]) -> datetime | None:

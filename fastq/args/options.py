@@ -7,6 +7,7 @@ the times when a job is due: those are jobs/spec.py's.
 
 import re
 from datetime import timedelta
+from typing import Literal, get_args
 
 from fastq.args.faults import show
 from fastq.errors import OptionError
@@ -23,6 +24,9 @@ Tags = list[str] | tuple[str, ...] | set[str] | frozenset[str]
 
 Span = float | timedelta
 """Seconds, or a timedelta."""
+
+Counting = Literal["since_progress"]
+"""From where attempts are counted, if not from the job's first one on."""
 
 KIND_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:\-]{0,126}")  # stands in every log line and row; no shell or URL mangles it
 PRIORITIES = range(1, 5)  # 1 is first; four, because a claim looks once per priority
@@ -73,6 +77,16 @@ def check_max_attempts(max_attempts: object) -> int:
     if type(max_attempts) is not int or max_attempts not in MAX_ATTEMPTS:
         raise OptionError(f"max_attempts {max_attempts!r}: expected a whole number from 1 to {MAX_ATTEMPTS[-1]}")
     return max_attempts
+
+
+def check_attempts(attempts: object) -> str:
+    """Return the word that says from where attempts are counted, or raise OptionError with the rule."""
+    [word] = get_args(Counting)
+    if attempts != word:
+        raise OptionError(
+            f"attempts {show(attempts)}: expected '{word}', to count them from the last progress on; max_attempts says how many"
+        )
+    return str(word)
 
 
 def check_tags(tags: object) -> tuple[str, ...]:

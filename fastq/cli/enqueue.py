@@ -11,13 +11,14 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from fastq import app
 from fastq.args.faults import MAX_DEPTH, fault_in_text
 from fastq.args.kinds import Kind
+from fastq.args.options import Counting
 from fastq.args.text import field_names
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found, tell_app
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deadline", type=until, metavar="TIME", help="ended so long after it is due (2h), or by a time")
     parser.add_argument("--keep-trying-for", type=until, metavar="SPAN", help="try it again for so long (1d), not N times")
     parser.add_argument("--max-attempts", type=whole, metavar="N", help="[default: the kind's, else 25]")
+    parser.add_argument("--attempts", choices=get_args(Counting), help="count them from the job's last progress on")
     parser.add_argument("--tag", action="append", dest="tags", metavar="TAG", help="may be repeated")
     parser.add_argument("--json", action="store_true", help="print JSON: the id")
     settings.add_database(parser)
@@ -82,6 +84,7 @@ def main(options: argparse.Namespace) -> int:
                 expires=options.expires,
                 deadline=options.deadline,
                 keep_trying_for=options.keep_trying_for,
+                attempts=options.attempts,
             )
     if options.json:
         output.json({"id": int(job_id)})

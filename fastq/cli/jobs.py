@@ -269,7 +269,7 @@ def _facts(detail: admin.JobDetail, waits: str | None) -> list[tuple[str, object
         ("state", detail.state.value + (", asked to end" if detail.cancel_requested else "")),
         ("queue", detail.queue),
         ("priority", detail.priority),
-        ("attempt", f"{detail.attempt} of {detail.max_attempts}"),
+        ("attempt", f"{detail.attempt} of {detail.max_attempts}{_since(detail)}"),
         *((name, output.moment(moment)) for name, moment in moments if moment),
         ("waits", waits),
         ("claimed by", claimed_by),
@@ -282,6 +282,12 @@ def _facts(detail: admin.JobDetail, waits: str | None) -> list[tuple[str, object
         ("replays", detail.replay_of),
         ("meta", msgspec.json.encode(detail.meta).decode() if detail.meta else None),
     ]
+
+
+def _since(detail: admin.JobDetail) -> str:
+    """Say why the number of attempts grows, of a job with which it does."""
+    since = detail.attempts_since_progress
+    return f", {since} from its last progress on" if since else ""
 
 
 def _progress(detail: admin.JobDetail) -> str | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fastq.args.gates import Gate
     from fastq.args.hook import Hook
     from fastq.args.kinds import Kind
-    from fastq.args.options import Span
+    from fastq.args.options import Counting, Span
     from fastq.args.unique import Unique
     from fastq.isolate import Isolate
 
@@ -47,6 +47,7 @@ class WorkerOptions(TypedDict, total=False):
     expires: Span
     deadline: Span
     keep_trying_for: Span
+    attempts: Counting
     hooks: Sequence[Hook]
     archive: bool
     logs: bool

@@ -6,7 +6,8 @@ reads its fields and properties (`tick`, `deps` and so on); the completer reads 
 
 Invariants:
 - Only values that nearly every worker needs are fields. The rest (kind, queue, tags ...) is looked up in the batch on demand.
-  The producer's thread writes the batch before it hands out any of its jobs, and nobody afterwards.
+  The producer's thread writes the batch before it hands out any of its jobs, and nobody afterwards, but for the number of
+  attempts of a job that has got on (`allow`): the thread that has this job writes it.
 - `outcome` is written by the thread that has the job when its attempt ends: the executor, or the one that takes it before its
   start or refuses it; in a `transaction`, by the thread that runs its block. `cancelled` is written by the main thread, while the
   executor has the job. Both are read by others afterwards.
@@ -121,6 +122,10 @@ class JobBatch(Protocol):
 
     def meta(self, row: int, /) -> Mapping[str, Any]:
         """Give the values that features keep with the job."""
+        ...
+
+    def allow(self, row: int, attempts: int, /) -> None:
+        """Take the number of attempts that the job's row allows by now, since the job has got on."""
         ...
 
 
@@ -331,6 +336,9 @@ class _Alone:
 
     def meta(self, row: int, /) -> Mapping[str, Any]:  # noqa: ARG002 - the same
         return self.kept
+
+    def allow(self, row: int, attempts: int, /) -> None:  # noqa: ARG002 - the same
+        self.max_attempts = (attempts,)
 
 
 class JobInterrupt(BaseException):

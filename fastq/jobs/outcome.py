@@ -349,9 +349,12 @@ def failed(job: Job[Any], message: str, *, trace: str = "", cause: BaseException
     """
     if job.attempt >= job.max_attempts:
         return Failed(error_json(message, trace), None)
+    attempt = job.attempt
+    for rule in job.batch.around:
+        attempt = rule.counted(job, attempt)
     if cause is None or job.batch.worker is None:
-        return _judged(job, Failed(error_json(message, trace), default_delay(job.attempt)))
-    delay, problem = (cause.after, "") if isinstance(cause, Retry) else delay_of(job.batch.worker, job.attempt, cause)
+        return _judged(job, Failed(error_json(message, trace), default_delay(attempt)))
+    delay, problem = (cause.after, "") if isinstance(cause, Retry) else delay_of(job.batch.worker, attempt, cause)
     return _judged(job, Failed(error_json(message, trace + problem), delay))
 
 

@@ -25,7 +25,7 @@ import msgspec
 from fastq.args.faults import as_known
 from fastq.args.kinds import Kind, kind_of
 from fastq.args.meta import TIMES
-from fastq.args.options import MAX_TAGS, Span, Tags, check_span
+from fastq.args.options import MAX_TAGS, Counting, Span, Tags, check_span
 from fastq.errors import FastqError, OptionError, RegistryError
 from fastq.jobs.declaration import Declaration
 from fastq.jobs.schedule import Cron, Every, Schedule, latest
@@ -77,6 +77,7 @@ class PeriodicOptions(TypedDict, total=False):
     expires: Span | None
     deadline: Span | None
     keep_trying_for: Span | None
+    attempts: Counting | None
 
 
 class PeriodicJob(Declaration):
@@ -183,6 +184,7 @@ def _job_options(options: Mapping[str, Any]) -> Options:
         queue=options.get("queue"),
         priority=options.get("priority"),
         max_attempts=options.get("max_attempts"),
+        attempts=options.get("attempts"),
         tags=options.get("tags", ()),
     )
     given.update(spans)

@@ -25,6 +25,7 @@ from fastq.args.options import (
     DEFAULT_PRIORITY,
     DEFAULT_QUEUE,
     MAX_DELAY,
+    Counting,
     Span,
     Tags,
     check_max_attempts,
@@ -57,6 +58,7 @@ class Options(TypedDict, total=False):
     expires: Span | datetime | None
     deadline: Span | datetime | None
     keep_trying_for: Span | None
+    attempts: Counting | None
 
 
 OPTIONS = Options.__optional_keys__
@@ -89,7 +91,7 @@ def spec_of(kind: Kind[Any], options: Options, own: Options | None = None) -> Jo
     delay, at = when(given.get("delay"), given.get("at"))
     kept = None
     if kind.kept or not meta.OPTIONS.keys().isdisjoint(given):
-        given = Options(**stated(kind.kept, given))  # type: ignore[typeddict-item]
+        given = Options(**stated(kind.kept, given, kind.max_attempts or DEFAULT_MAX_ATTEMPTS))  # type: ignore[typeddict-item]
         kept = meta.encoded(given)
     get = given.get
     queue = get("queue")

@@ -20,7 +20,7 @@ from fastq.args.faults import fault_in_fields
 from fastq.args.gates import Gate
 from fastq.args.hook import Hook
 from fastq.args.kinds import Kind, R, check_result, kind_of_type, unfinished
-from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, Span
+from fastq.args.options import DEFAULT_MAX_ATTEMPTS, DEFAULT_QUEUE, Counting, Span
 from fastq.args.unique import Unique
 from fastq.errors import FastqError, RegistryError
 from fastq.isolate import Isolate
@@ -55,7 +55,7 @@ class Worker(Generic[A, R]):
 
     A batch worker has `work_many` in place of `work`, and is given many jobs in one call: docs/batch-workers.md.
 
-    May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `gates`, `unique`,
+    May be set in the class, for all jobs of the kind: `queue`, `priority`, `max_attempts`, `attempts`, `gates`, `unique`,
     `expires`, `deadline`, `keep_trying_for`, `timeout`, `hooks`, `archive`, `logs`, `isolate`; with `work_many` also `up_to`,
     `within`, `same`. May be written: `retry_delay`. Once it is registered, `kind`, `is_async`, `takes_many` and `mode` tell which
     jobs it works, and how; `called` is `work`, or `work_many`, with the hooks around it.
@@ -71,6 +71,7 @@ class Worker(Generic[A, R]):
     expires: Span | None = None  # s from when a job is due, after which it does not start; None: the kind's
     deadline: Span | None = None  # s from when a job is due, by which it is to have ended; None: the kind's
     keep_trying_for: Span | None = None  # s from when a job is due, for which it is tried again, in place of max_attempts
+    attempts: Counting | None = None  # "since_progress": they count from the job's last step or move of a cursor on
     logs: bool | None = None  # True: what its jobs log and print is kept; None: as the registry says
     archive: bool = True  # False: completed jobs of this kind leave no row behind, nor their outputs
     isolate: bool | Isolate = False  # True, or Isolate(memory=...): each job runs in a process of its own

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastq.args.gates import check_gates
 from fastq.args.keyed import check_by, check_fields
-from fastq.args.meta import TIMES
-from fastq.args.options import check_either, check_max_attempts, check_priority, check_queue, check_span
+from fastq.args.meta import CHECKS
+from fastq.args.options import check_either, check_max_attempts, check_priority, check_queue
 from fastq.args.unique import check_unique
 from fastq.errors import FastqError, RegistryError
 from fastq.isolate import isolation_of
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 OF_MANY = ("up_to", "within", "same")
 """Attributes that say which jobs come into one call of `work_many`."""
 
-OF_ALL = ("queue", "priority", "max_attempts", "gates", "unique", *TIMES, "timeout", "hooks", "archive", "logs", "isolate")
+OF_ALL = ("queue", "priority", "max_attempts", "gates", "unique", *CHECKS, "timeout", "hooks", "archive", "logs", "isolate")
 ATTRIBUTES = (*OF_ALL, *OF_MANY)
 METHODS = ("retry_delay", "work_many")
 """Attributes and methods that a worker may have besides `work`: a similar name is probably one of them, misspelt."""
@@ -193,7 +192,7 @@ def settle_options(worker: Worker[Any], kind: Kind[Any], result: Any = None) -> 
         "max_attempts": check_max_attempts,
         "gates": check_gates,
         "unique": check_unique,
-        **{name: partial(check_span, name) for name in TIMES},
+        **CHECKS,
     }
     given = {name: getattr(worker, name) for name in checks if getattr(worker, name) not in (None, ())}
     if result is not None:

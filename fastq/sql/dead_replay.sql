@@ -13,8 +13,9 @@ with kept as materialized (
     order by id
     for update
 ), judged as materialized (
-    select id as old, finalized_at, kind, queue, priority, max_attempts, args, tags,
-        (coalesce(meta, '{}') - '{cause,because}'::text[]) || jsonb_build_object('replay_of', id) as meta,
+    -- The new job has done no step, and its attempts begin anew: their number may have grown with the progress of the old one.
+    select id as old, finalized_at, kind, queue, priority, coalesce((meta ->> 'attempts'::text)::int, max_attempts) as max_attempts, args, tags,
+        (coalesce(meta, '{}') - '{cause,because,steps,parked}'::text[]) || jsonb_build_object('replay_of', id) as meta,
         case when meta #>> '{workflow,1}'::text[] is not null then 'step'
              when replayed_by is not null and not $5::boolean then 'done'
              when meta ->> 'gates'::text is not null and (select gate_permit.job from fastq.gate_permit where gate_permit.job = kept.id) is not null then 'order'

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fastq.args.meta import STEPS
+from fastq.args.meta import ATTEMPTS, STEPS
 from fastq.errors import StepError
 from fastq.events import emit
 from fastq.steps.through import Said, Saying
@@ -44,6 +44,14 @@ class Found(NamedTuple):
 
     left: float | None  # seconds up to the end of a sleep
     output: str | None
+
+
+class Noted(NamedTuple):
+    """The answer to a record."""
+
+    ours: bool
+    left: float | None  # seconds up to the end of a sleep
+    allowed: int | None = None  # attempts, of a job of which they count from its last progress on
 
 
 class Look(NamedTuple):
@@ -73,6 +81,7 @@ class Attempt:
         self.over: Callable[[], BaseException] | None = None  # makes the exception that has ended this run once more
         self.memory: Any = None  # the records of a job that was made by hand
         self._found: dict[tuple[str, str], Found] | None = None if STEPS.name in job.meta or not self.claim else {}
+        self._counted = ATTEMPTS.name in job.meta  # its attempts count from its last progress on
         self._named: set[tuple[str, str]] = set()
         self._told = False
 
@@ -117,12 +126,18 @@ class Attempt:
 
     def note(
         self, sort: str, name: str, *, output: str | None = None, took: float | None = None, up_to: float | datetime | None = None
-    ) -> Saying[tuple[bool, float | None]]:
-        """Write a record; return whether the job is still ours, and the seconds up to the end of a sleep."""
+    ) -> Saying[Noted]:
+        """Write a record."""
+        [answer] = yield self.noting(sort, name, output=output, took=took, up_to=up_to)
+        return noted(answer)
+
+    def noting(
+        self, sort: str, name: str, *, output: str | None = None, took: float | None = None, up_to: float | datetime | None = None
+    ) -> Said:
+        """Return the statement that writes a record."""
         seconds, when = (None, up_to) if isinstance(up_to, datetime) else (up_to, None)
-        given = (self.id, self.claim, sort, name, self.attempt, seconds, when, took, output)
-        [(ours, left)] = yield Said("step_note", given)
-        return bool(ours), left
+        statement = "step_note_counted" if self._counted and sort != SLEEP else "step_note"
+        return Said(statement, (self.id, self.claim, sort, name, self.attempt, seconds, when, took, output))
 
     def look_for(self, name: str, timeout: float | None) -> Saying[Look | None]:
         """Look for a signal; None if the job is no longer ours."""
@@ -154,6 +169,12 @@ class Attempt:
             yield
         finally:
             _within.reset(before)
+
+
+def noted(answer: Sequence[Any]) -> Noted:
+    """Read the answer to the statement that writes a record."""
+    ours, *rest = answer
+    return Noted(bool(ours), *rest)
 
 
 def named(what: str, name: object) -> str:

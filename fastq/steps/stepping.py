@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from fastq.args.options import MAX_DELAY
 from fastq.errors import StepError
 from fastq.steps import through, values
-from fastq.steps.attempt import CURSOR, SLEEP, STEP, Attempt, Found, attempt_of
+from fastq.steps.attempt import CURSOR, SLEEP, STEP, Attempt, Found, Noted, attempt_of
 from fastq.steps.given import DONE, Cursor, Signal
 from fastq.steps.remembered import Remembered
 
@@ -53,7 +53,7 @@ class Stepping:
             return lambda given: functools.wraps(given)(functools.partial(self.step, name, given))
         call = functools.partial(function, *args, **kwargs)
         job: Any = self
-        run = _Run(job, f"step {name!r} of job {job.id}")
+        run = Run(job, f"step {name!r} of job {job.id}")
         run.attempt.come_to(STEP, name)
         type_ = values.returned(run.what, function)
         return run.done_async(name, call, type_) if in_loop() else run.done(name, call, type_)
@@ -64,7 +64,7 @@ class Stepping:
         In an event loop: `rows = await job.cursor("rows", 0)` and `await rows.advance(to)`.
         """
         job: Any = self
-        run = _Run(job, f"cursor {name!r} of job {job.id}")
+        run = Run(job, f"cursor {name!r} of job {job.id}")
         run.attempt.come_to(CURSOR, name)
         made: Cursor[T] = Cursor(name, start)
         if in_loop():
@@ -89,7 +89,7 @@ class Stepping:
         job: Any = self
         attempt = attempt_of(job)
         named = name if name is not None else f"after {attempt.last}" if attempt.last else "at the start"
-        run = _Run(job, f"sleep {named!r} of job {job.id}")
+        run = Run(job, f"sleep {named!r} of job {job.id}")
         attempt.come_to(SLEEP, named)
         if in_loop():
             return run.slept_async(named, up_to)
@@ -108,7 +108,7 @@ class Stepping:
         """
         wait = None if timeout is None else _seconds(f"wait_for({name!r}, timeout={timeout!r})", timeout)
         job: Any = self
-        run = _Run(job, f"signal {name!r} of job {job.id}")
+        run = Run(job, f"signal {name!r} of job {job.id}")
         run.attempt.come_to("wait", name)
         signal: Signal[Any] = Signal(name)
         if in_loop():
@@ -117,7 +117,7 @@ class Stepping:
         return signal
 
 
-class _Run:
+class Run:
     """One step in one attempt."""
 
     def __init__(self, job: Any, what: str) -> None:
@@ -132,12 +132,12 @@ class _Run:
         """Give the value of a step back, and run it first if it was not."""
         found = self.ways.run(self.attempt.recall(STEP, name))
         if found is None:
-            self._check()
+            self.check()
             with self.attempt.within(name):
                 began = time.monotonic()
                 value = call()
             text, took = values.written(self.what, value), time.monotonic() - began
-            self._ours(*self.ways.run(self.attempt.note(STEP, name, output=text, took=took)))
+            self.ours(self.ways.run(self.attempt.note(STEP, name, output=text, took=took)))
             found = Found(None, text)
         return values.read(self.what, found.output or "null", type_)
 
@@ -145,14 +145,14 @@ class _Run:
         """Do the same in an event loop."""
         found = await self.ways.run_async(self.attempt.recall(STEP, name))
         if found is None:
-            self._check()
+            self.check()
             with self.attempt.within(name):
                 began = time.monotonic()
                 value = call()
                 if isinstance(value, Awaitable):
                     value = await value
             text, took = values.written(self.what, value), time.monotonic() - began
-            self._ours(*await self.ways.run_async(self.attempt.note(STEP, name, output=text, took=took)))
+            self.ours(await self.ways.run_async(self.attempt.note(STEP, name, output=text, took=took)))
             found = Found(None, text)
         return values.read(self.what, found.output or "null", type_)
 
@@ -167,7 +167,7 @@ class _Run:
         )
 
     def _position(self, cursor: Cursor[Any], found: Found | None, move: Callable[..., Any]) -> tuple[Any]:
-        self._check()
+        self.check()
         cursor.move = move
         if found is None:
             return (cursor.start,)
@@ -175,27 +175,27 @@ class _Run:
 
     def _moved(self, cursor: Cursor[Any], to: Any) -> Awaitable[None]:
         self.attempt.check_over()
-        self._ours(*self.ways.run(self.attempt.note(CURSOR, cursor.name, output=values.written(self.what, to))))
+        self.ours(self.ways.run(self.attempt.note(CURSOR, cursor.name, output=values.written(self.what, to))))
         cursor.found = (to,)
-        self._check()
+        self.check()
         return DONE
 
     async def _moved_async(self, cursor: Cursor[Any], to: Any) -> None:
         self.attempt.check_over()
-        self._ours(*await self.ways.run_async(self.attempt.note(CURSOR, cursor.name, output=values.written(self.what, to))))
+        self.ours(await self.ways.run_async(self.attempt.note(CURSOR, cursor.name, output=values.written(self.what, to))))
         cursor.found = (to,)
-        self._check()
+        self.check()
 
     def slept(self, name: str, up_to: float | datetime) -> None:
         """Go on if the time is over, else park."""
         found = self.ways.run(self.attempt.recall(SLEEP, name))
-        left = found.left if found else self._ours(*self.ways.run(self.attempt.note(SLEEP, name, up_to=up_to)))
+        left = found.left if found else self.ours(self.ways.run(self.attempt.note(SLEEP, name, up_to=up_to)))
         self._park(left or 0.0)
 
     async def slept_async(self, name: str, up_to: float | datetime) -> None:
         """Do the same in an event loop."""
         found = await self.ways.run_async(self.attempt.recall(SLEEP, name))
-        left = found.left if found else self._ours(*await self.ways.run_async(self.attempt.note(SLEEP, name, up_to=up_to)))
+        left = found.left if found else self.ours(await self.ways.run_async(self.attempt.note(SLEEP, name, up_to=up_to)))
         self._park(left or 0.0)
 
     def came(self, signal: Signal[Any], type_: Any, timeout: float | None) -> None:
@@ -207,7 +207,7 @@ class _Run:
         self._took(signal, type_, await self.ways.run_async(self.attempt.look_for(signal.name, timeout)))
 
     def _took(self, signal: Signal[Any], type_: Any, look: Any) -> None:
-        self._ours(look is not None, None)
+        self.ours(Noted(look is not None, None))
         if look.late:
             signal.found = ()
         elif look.output is not None:
@@ -223,16 +223,23 @@ class _Run:
             self.attempt.check_over()
             self._leave(self.ways.parked(self.job, self.what, seconds))
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Hand the job back here if the process stops; not before the job's first step, for nothing is lost there."""
         if self.job.stopping and self.attempt.steps > 1:
             self._leave(self.ways.handed_back(self.job, self.what))
 
-    def _ours(self, ours: bool, left: float | None) -> float | None:
-        if not ours:
+    def ours(self, noted: Noted) -> float | None:
+        """Return the seconds up to the end of a sleep; raise JobLost if the job is no longer ours."""
+        if not noted.ours:
             self.attempt.check_over()
             self._leave(self.ways.lost(self.job, self.what))
-        return left
+        self.allow(noted)
+        return noted.left
+
+    def allow(self, noted: Noted) -> None:
+        """Take the number of attempts that the job's row allows since this record."""
+        if noted.allowed is not None:
+            self.job.batch.allow(self.job.row, noted.allowed)
 
     def _leave(self, end: BaseException | None) -> None:
         """End this run, and every further step of it. The attempt keeps no live exception: its traceback leads to the job."""

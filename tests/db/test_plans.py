@@ -124,6 +124,7 @@ PARAMETERS = {
     "step_forget": (*FENCE, 5, "step", "charge", 100, 3600.0),
     "step_list": (5,),
     "step_note": (5, CLAIM, "step", "charge", 1, None, None, 0.1, "1"),
+    "step_note_counted": (5, CLAIM, "step", "charge", 1, None, None, 0.1, "1"),
     "step_wait": (5, CLAIM, "go", 1, 60.0),
     "transaction_outcome": ("1000", 5, CLAIM, 10),
     "unique_change": (*UNIQUE, "1", "collect", "1", "texts", "100", "1000"),

@@ -1,6 +1,8 @@
 """The application of the tests of steps in real processes: jobs of three steps, which tell each time that one is done."""
 
 import asyncio
+import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,11 @@ class Waiting(Args, kind="waiting"):
 
 class WaitingAsync(Waiting, kind="waiting_async"):
     """The same in a coroutine."""
+
+
+@dataclass
+class Apart(Args, kind="apart"):
+    """Does a step in a process of its own, which dies behind it in the first attempt."""
 
 
 @registry.register
@@ -91,3 +98,14 @@ class WaitingAsyncWorker(Worker[WaitingAsync]):
     async def work(self, job: Job[WaitingAsync]) -> str:
         tell(job, "start")
         return (await job.wait_for("go", str)).value
+
+
+@registry.register
+class ApartWorker(Worker[Apart]):
+    isolate = True
+
+    def work(self, job: Job[Apart]) -> str:
+        done = job.step("only", lambda: f"done by attempt {job.attempt}")
+        if job.attempt == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done

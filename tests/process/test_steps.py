@@ -7,7 +7,7 @@ import pytest
 
 from fastq import Client
 from tests.helpers import execute, wait_for
-from tests.process.stepped import STEPS, Stepped, SteppedAsync, Waiting, WaitingAsync
+from tests.process.stepped import STEPS, Apart, Stepped, SteppedAsync, Waiting, WaitingAsync
 from tests.proxy import Proxy
 
 pytestmark = [pytest.mark.process, pytest.mark.further]
@@ -153,3 +153,33 @@ def test_a_parked_job_has_begun_so_it_does_not_expire(supervise, jobs, client, a
     assert client.signal(job, "go", "late")
 
     assert jobs.wait_for(job, "completed").output == "late"
+
+
+@both
+def test_a_process_that_dies_behind_a_step_spends_no_attempt_where_progress_counts(supervise, jobs, client, kind):
+    args = {"stepped": Stepped, "stepped_async": SteppedAsync}[kind]()
+    with Proxy(jobs.url) as wire:
+        supervise(APP, database_url=wire.url)
+        wire.cut = Killing(jobs, 1, "after")
+        job = client.enqueue(args, max_attempts=1, attempts="since_progress")
+
+        fate = jobs.wait_for(job, "completed", timeout=30.0)
+
+    assert (fate.attempt, fate.crashes, fate.output) == (2, 1, DONE)
+
+
+def test_the_process_of_an_isolated_job_that_dies_behind_a_step_spends_no_attempt_either(supervise, jobs, client):
+    supervise(APP)
+    job = client.enqueue(Apart(), max_attempts=1, attempts="since_progress")
+
+    fate = jobs.wait_for(job, "completed", timeout=30.0)
+
+    assert (fate.attempt, fate.output) == (2, "done by attempt 1")
+    assert client.get(job).max_attempts == 2
+
+
+def test_the_process_of_an_isolated_job_that_dies_behind_a_step_ends_it_where_each_attempt_counts(supervise, jobs, client):
+    supervise(APP)
+    job = client.enqueue(Apart(), max_attempts=1)
+
+    assert jobs.wait_for(job, "discarded", timeout=30.0).attempt == 1

@@ -135,6 +135,9 @@ class Batch:
         """Say nothing either."""
         return {}
 
+    def allow(self, row: int, attempts: int, /) -> None:
+        """Do nothing: the job is never executed."""
+
 
 class Forgotten:
     """The looks of one process, all by its producer's thread."""

@@ -14,6 +14,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from fastq.args.meta import ATTEMPTS
 from fastq.args.options import DEFAULT_MAX_ATTEMPTS
 from fastq.events import emit
 
@@ -50,7 +51,8 @@ class Oddities:
     def look_at(self, job: Job[Any]) -> None:
         """Tell if a job has the default of attempts where its worker states another number."""
         stated, has = job.batch.worker.max_attempts, job.max_attempts
-        if has == DEFAULT_MAX_ATTEMPTS and stated not in (None, has) and self._due("max_attempts.differs", job.kind):
+        differs = has == DEFAULT_MAX_ATTEMPTS and stated not in (None, has) and ATTEMPTS.name not in job.meta
+        if differs and self._due("max_attempts.differs", job.kind):
             fields = {"kind": job.kind, "id": job.id, "worker": stated, "job": has, "hint": UNHEARD}
             emit("max_attempts.differs", level=logging.WARNING, **fields)
 

@@ -265,6 +265,10 @@ class KindBatch:
         """Give the values that features keep with the job."""
         return self._claimed.meta(row)
 
+    def allow(self, row: int, attempts: int, /) -> None:
+        """Take the number of attempts that the job's row allows by now."""
+        self._claimed.max_attempts[row] = attempts
+
 
 def integers(blob: bytes | None) -> array[int]:
     """Read int8send's bytes, one number after the other."""

@@ -48,6 +48,7 @@ from fastq.work.isolated.wire import (
     KILL,
     ORDER,
     TELL,
+    Allowed,
     Death,
     Logged,
     Noted,
@@ -259,6 +260,8 @@ class Warden(Executor):
                 emit(name, level=level, **fields)
             case Logged():
                 self._keep(job, message)
+            case Allowed(attempts):
+                job.batch.allow(job.row, attempts)
             case _:
                 self._transacts = True
 

@@ -38,13 +38,25 @@ from fastq.texts import clean
 from fastq.work.execute.settle import settle
 from fastq.work.isolated import bounds
 from fastq.work.isolated.relay import Relay
-from fastq.work.isolated.wire import Noted, Order, Pieces, Request, Said, Transacts, order_of, packed, request_of, settled
+from fastq.work.isolated.wire import (
+    Allowed,
+    Noted,
+    Order,
+    Pieces,
+    Request,
+    Said,
+    Transacts,
+    order_of,
+    packed,
+    request_of,
+    settled,
+)
 from fastq.work.shared import forks, stdout
 from fastq.work.shared.called import call_of
 from fastq.work.shared.rules import around_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from fastq.events import Event
@@ -78,7 +90,7 @@ class _Batch:
     steps: dict[int, Any] | None = None
     times: dict[int, Any] | None = None
 
-    def __init__(self, request: Request, worker: Worker[Any]) -> None:
+    def __init__(self, request: Request, worker: Worker[Any], send: Callable[[Message], None]) -> None:
         self.kind, self.queue, self.claim = request.kind, request.queue, request.claim
         self.timeout = request.timeout
         self.priorities, self.max_attempts = (request.priority,), (request.max_attempts,)
@@ -86,6 +98,7 @@ class _Batch:
         self.work = call_of(worker)
         self.around: Any = around_of(request.meta, request.id)[0]
         self._request = request
+        self._send = send
         self._since = boottime()
 
     def now(self) -> datetime:
@@ -105,6 +118,11 @@ class _Batch:
         """Give the values that features keep with the job."""
         return self._request.meta
 
+    def allow(self, row: int, attempts: int, /) -> None:  # noqa: ARG002 - the same
+        """Take the number of attempts that the job's row allows by now, and tell the worker process: we may die soon."""
+        self.max_attempts = (attempts,)
+        self._send(Allowed(attempts))
+
 
 class Attempt:
     """One attempt, which is all that this process is for."""
@@ -116,7 +134,7 @@ class Attempt:
         self._pieces = pieces
         self._trace = trace
         self._job: Job[Any] = Job(
-            request.id, request.attempt, worker.kind.codec.decode(bytes(request.args)), 0, _Batch(request, worker)
+            request.id, request.attempt, worker.kind.codec.decode(bytes(request.args)), 0, _Batch(request, worker, self._send)
         )
         self._running = False  # `work` runs: an exception of ours may be raised
         self._leaving = False

@@ -87,6 +87,12 @@ class Transacts(msgspec.Struct, frozen=True, tag="transacts"):
     """The job has begun a transaction in which it may end."""
 
 
+class Allowed(msgspec.Struct, frozen=True, tag="allowed"):
+    """The job has got on, so its row allows attempts up to this one."""
+
+    attempts: int
+
+
 class Settled(msgspec.Struct, frozen=True, tag="settled"):
     """The attempt has ended like this."""
 
@@ -112,7 +118,7 @@ class Logged(msgspec.Struct, frozen=True, tag="log"):
     at: float = 0.0
 
 
-Message = Noted | Said | Transacts | Settled | Logged
+Message = Noted | Said | Transacts | Allowed | Settled | Logged
 
 _read_message = msgspec.json.Decoder(Message).decode
 _read_request = msgspec.json.Decoder(Request).decode

@@ -1,9 +1,9 @@
-"""The rules of `expires`, `deadline` and `keep_trying_for`: which attempts come too late, and how long one may take.
+"""The rules of `expires`, `deadline`, `keep_trying_for` and `attempts`: which attempts come too late, and which of them count.
 
 Used through rules.py. `put_around` runs in the producer's thread of a worker process; the function that it puts around `work`,
-in the executor's thread or on the event loop, at the moment when the attempt begins, and `parked` where the job parks; `judged`
-in whichever thread ends a failed attempt. Rules have no state but the batch's `timeout`, which the thread of the batch's only
-job writes before its `work` starts.
+in the executor's thread or on the event loop, at the moment when the attempt begins, and `parked` where the job parks; `counted`
+and `judged` in whichever thread ends a failed attempt. Rules have no state but the batch's `timeout`, which the thread of the
+batch's only job writes before its `work` starts.
 
 Invariant: moments are compared with the database's clock, as far as it has come since the claim; a host's own clock has no say.
 It deliberately interrupts nothing: the time that is left becomes the attempt's timeout, and the watchdog sees to that. It looks
@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fastq.args.meta import ATTEMPTS
 from fastq.errors import FastqError
 from fastq.jobs.job import Job, State
 from fastq.jobs.outcome import Failed, Fate, Verdict
@@ -58,6 +59,10 @@ class Rule:
     def parked(self, job: Job[Any], seconds: float) -> float:  # noqa: ARG002 - the same
         """Have a job that parks run again when it wants to."""
         return seconds
+
+    def counted(self, job: Job[Any], attempt: int) -> int:  # noqa: ARG002 - the same
+        """Count each attempt."""
+        return attempt
 
     def judged(self, job: Job[Any], result: Failed) -> Failed:  # noqa: ARG002 - the same
         """Leave a failure as it is."""
@@ -124,6 +129,21 @@ class TriedUntil(Rule):
     def judged(self, job: Job[Any], result: Failed) -> Failed:
         """Discard the job if its next attempt would come too late: this one was its last."""
         return Failed(result.error, None) if _too_late(self._key, job, result) else result
+
+
+class SinceProgress(Rule):
+    """The attempts of a job count from its last progress on: the delay behind a failed one is that of a job that began there.
+
+    How many there may be is in the job's row: the statement that writes a record raises `max_attempts`
+    (sql/step_note_counted.sql). So each statement that ends a job after its last attempt is right without knowing this rule,
+    whichever process has died.
+    """
+
+    def counted(self, job: Job[Any], attempt: int) -> int:
+        """Return how many attempts have been made since the last progress; the one that got on is as the first of them."""
+        allowed = job.meta.get(ATTEMPTS.name)
+        since = attempt - job.max_attempts + allowed if type(allowed) is int else attempt
+        return min(max(since, 1), attempt)
 
 
 SHORTEST = 0.001
