@@ -141,8 +141,8 @@ class Job(Stepping, msgspec.Struct, Generic[A], eq=False, gc=False):
     repeats), `carried` (values that hooks gave it when it was enqueued), `meta` (values that features of fastq keep with it),
     `expires` and `deadline` (it does not start after the one, and is to have ended by the other), `cancelled`: true once it is
     to end, `stopping`: true once its process is. To call: `progress`; `transaction`, in which it ends with the rows that you
-    write; `step`, `cursor`, `sleep`, `sleep_until` and `wait_for`, which are remembered across its attempts. `Job.of(args)`
-    makes one for a test. The other fields are fastq's own.
+    write; `step`, `step_transaction`, `cursor`, `sleep`, `sleep_until` and `wait_for`, which are remembered across its attempts.
+    `Job.of(args)` makes one for a test. The other fields are fastq's own.
     """
 
     id: int

@@ -1,7 +1,8 @@
 -- what: writes a record of a job that is still ours, and marks the job as one with records: it has begun, and expires no more. A
 --       record of that sort and name stays as it is, but for a cursor's. Answers with 0 if the job is no longer ours, and with the
 --       seconds up to the end of the sleep.
--- called by: steps/attempt, steps/remembered: before the next step begins; the latter answers it in a test. $1 job, $2 claim, $3 sort, $4 name, $5 attempt, $6 seconds and $7 time up to
+-- called by: steps/attempt, steps/remembered: before the next step begins; the latter answers it in a test. A block of
+--            job.step_transaction runs it on a connection of the user's. $1 job, $2 claim, $3 sort, $4 name, $5 attempt, $6 seconds and $7 time up to
 --            which it sleeps (one of them or none), $8 seconds that the step took, $9 output (json text or null).
 -- index: job_pkey; job_step_pkey.
 -- locks: the job's row: a statement that takes the job away waits, so whoever works it next finds the record.

@@ -1,7 +1,8 @@
 -- what: writes the record of a step or of a cursor of a job that is still ours, as step_note does, of a job of which the attempts count
 --       from its last progress on. A step that is new, and a cursor that moves, raise the number of attempts that it has: by as many as
 --       its meta says, from this one on. Answers like step_note, and with that number.
--- called by: steps/attempt: before the next step begins. Parameters as in step_note.
+-- called by: steps/attempt: before the next step begins. A block of job.step_transaction runs it on a connection of the user's.
+--            Parameters as in step_note.
 -- index: job_pkey; job_step_pkey.
 -- locks: the job's row, as step_note.
 with mine as materialized (

@@ -1,8 +1,8 @@
 -- what: the outcome of a transaction whose COMMIT got no answer: committed, aborted, in progress, or null if it is too long ago; and
 --       whether the job still carries our claim, which a transaction that has committed took away. First it ends the session that is
 --       still in that transaction, so that it can commit no more; only a session of our own role.
--- called by: work/effects/blocks, work/effects/blocks_async: until the transaction is in progress no more. $1 number of the
---            transaction (as text: its type is one that drivers do not know), $2 job, $3 claim, $4 wait in milliseconds.
+-- called by: work/effects/ending: until the transaction is in progress no more. $1 number of the transaction (as text: its type is one
+--            that drivers do not know), $2 job, $3 claim, $4 wait in milliseconds.
 -- index: job_pkey.
 -- locks: none.
 with ended as materialized (

@@ -1,4 +1,4 @@
-"""Give a job its steps: `job.step`, `job.cursor`, `job.sleep` and `job.wait_for`, for a thread and for an event loop.
+"""Give a job its steps: `job.step`, `step_transaction`, `cursor`, `sleep` and `wait_for`, for a thread and for an event loop.
 
 Called in the thread or on the event loop that executes the job, or in threads and tasks of its own. In an event loop each of
 them is awaited: the calls find out where they run. The parts that the two sides share are generators of statements
@@ -17,21 +17,24 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from fastq.args.options import MAX_DELAY
 from fastq.errors import StepError
-from fastq.steps import through, values
+from fastq.steps import through, transacted, values
 from fastq.steps.attempt import CURSOR, SLEEP, STEP, Attempt, Found, Noted, attempt_of
 from fastq.steps.given import DONE, Cursor, Signal
 from fastq.steps.remembered import Remembered
 
 if TYPE_CHECKING:
+    import psycopg
+
     from fastq.steps.through import Ways
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 class Stepping:
@@ -57,6 +60,47 @@ class Stepping:
         run.attempt.come_to(STEP, name)
         type_ = values.returned(run.what, function)
         return run.done_async(name, call, type_) if in_loop() else run.done(name, call, type_)
+
+    @overload
+    def step_transaction(
+        self,
+        name: str,
+        function: Callable[Concatenate[psycopg.Connection[tuple[Any, ...]], P], R],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R: ...
+    @overload
+    def step_transaction(
+        self,
+        name: str,
+        function: Callable[Concatenate[psycopg.AsyncConnection[tuple[Any, ...]], P], R],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R: ...
+    @overload
+    def step_transaction(
+        self, conn: C, name: str, function: Callable[Concatenate[C, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    def step_transaction(self, first: Any, second: Any, /, *rest: Any, **kwargs: Any) -> Any:
+        """Do a step in one transaction with its record: `job.step_transaction("pay", pay, 42)` calls `pay(conn, 42)`.
+
+        What the function writes on this connection is committed together with the record, or not at all: it takes effect once in
+        the life of the job. The connection is a psycopg connection to fastq's database, or yours, without an open transaction:
+        `job.step_transaction(session, "pay", pay, 42)`. All else is as in `step`. docs/steps.md has the rules.
+        """
+        conn, name, function, *args = (None, first, second, *rest) if isinstance(first, str) else (first, second, *rest)
+
+        def call(conn: Any) -> Any:
+            return function(conn, *args, **kwargs)
+
+        job: Any = self
+        run = Run(job, f"step {name!r} of job {job.id}")
+        run.attempt.come_to(STEP, name)
+        type_ = values.returned(run.what, function)
+        done = transacted.done_async if in_loop() else transacted.done
+        return done(run, name, conn, call, type_)
 
     def cursor(self, name: str, start: T) -> Cursor[T]:
         """Return how far a loop of this job has come: `rows = job.cursor("rows", 0)`, then `rows.value` and `rows.advance(to)`.

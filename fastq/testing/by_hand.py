@@ -52,11 +52,13 @@ def check_versions(kind: type[Args] | Kind[Any], samples: Mapping[int, Mapping[s
 
 @contextmanager
 def transactions(url: str | None = None) -> Iterator[None]:
-    """Let `job.transaction()` of a `Job.of(...)` work: it commits or rolls back your statements, and there is no job to end.
+    """Let `job.transaction()` and `job.step_transaction(...)` of a `Job.of(...)` work: they commit or roll back your statements.
+
+    There is no job to end, and a step is remembered in memory.
 
     `url`: the database for transactions without a connection of yours; otherwise that of FASTQ_DATABASE_URL.
     """
-    with transacting.beginning_by(Transactions(Settings(url, None, None)).begin):
+    with transacting.beginning_by(Transactions(Settings(url, None, None))):
         yield
 
 

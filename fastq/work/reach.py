@@ -24,5 +24,5 @@ def give_jobs_the_database(url: str, config: Config) -> None:
     """Let jobs reach the database of this process."""
     deps.use(Client(url, config=config).deps)
     settings = Settings(url, None, config)
-    transacting.begin_by(Transactions(settings).begin)
+    transacting.begin_by(Transactions(settings))
     through.use(Reaching(settings))

@@ -2,10 +2,10 @@
 
 Two hosts work jobs of several steps (steps_app.py), in threads and in coroutines, which sleep and wait for a signal in between.
 Meanwhile worker processes and supervisors are killed, the server crashes, jobs are taken away
-from their processes as a rescue does it, and connections are cut at the records of steps: before one arrives, while it is
-written, and when the answer is on its way. Signals are sent before jobs wait for them, and after. The account: no step began
-whose record was committed, no row of a cursor was done again behind its record, and each job has completed with the values of
-its records.
+from their processes as a rescue does it, and connections are cut at the records of steps and at COMMITs: before one arrives,
+while it is written, and when the answer is on its way. Signals are sent before jobs wait for them, and after. The account: no
+step began whose record was committed, no row of a cursor was done again behind its record, the writes of a step in a transaction
+are there once, with its record, and each job has completed with the values of its records.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from tests.helpers import execute, wait_for
 from tests.proxy import Proxy
 
 BATCH, AHEAD = 100, 200  # jobs of one enqueue; jobs that there are at least, while there is more to strike
-MARKS = (b"step:", b"rows")  # the names of the records, which their statements carry
+MARKS = (b"step:", b"rows", b"tx:", b"COMMIT")  # the names of the records, which their statements carry; the ends of transactions
 WRONG = {
     "steps_again": "select count(*) from run where recorded",
     "rows_again": "select count(*) from row_done where late",
@@ -36,7 +36,12 @@ WRONG = {
         except select job, name from fastq.job_step where sort = 'step') as lost""",
     "records_of_no_run": """select count(*) from fastq.job_step left join run
         on run.job = job_step.job and run.step = name and run.token::text = output::text
-        where sort = 'step' and token is null""",
+        where sort = 'step' and name <> 'tx:' and token is null""",
+    "payments_again": "select count(*) - count(distinct job) from paid",
+    "payments_unlike_records": """select count(*) from (select job, token::text from paid) as paid
+        full join (select job, output::text from fastq.job_step where sort = 'step' and name = 'tx:') as noted
+        on noted.job = paid.job and noted.output = paid.token
+        where paid.job is null or noted.job is null""",
     "rows_lost": """select count(*) from fastq.job_archive cross join lateral generate_series(0, (args ->> 'rows')::int - 1) as n
         where not exists (select from row_done where job = id and number = n)""",
     "outputs_unlike_records": """select count(*) from fastq.job_archive where output::jsonb is distinct from (
@@ -48,6 +53,7 @@ FIGURES = {
     "runs": "select count(*) from run",
     "steps": "select count(*) from fastq.job_step where sort = 'step'",
     "rows": "select count(*) from row_done",
+    "payments": "select count(*) from paid",
     "sleeps": "select count(*) from fastq.job_step where sort = 'sleep'",
     "signals": "select count(*) from fastq.job_step where sort = 'signal'",
 }

@@ -21,6 +21,7 @@ URL = os.environ.get("FASTQ_DATABASE_URL", "postgresql://nowhere")
 TABLES = """
 create table run (token bigint generated always as identity, job bigint not null, step text not null, recorded boolean not null);
 create table row_done (job bigint not null, number int not null, late boolean not null);
+create table paid (token bigint generated always as identity, job bigint not null);
 """
 RUN = """
 insert into run (job, step, recorded)
@@ -33,6 +34,7 @@ select %(job)s, %(number)s, coalesce((
     select (output #>> '{}')::int > %(number)s from fastq.job_step where job = %(job)s and sort = 'cursor' and name = 'rows'
 ), false)
 """
+PAY = "insert into paid (job) values (%s) returning token"
 SIGNAL = "go"
 
 registry = Registry()
@@ -84,6 +86,18 @@ async def run_async(job: int, step: str, seconds: float) -> int:
     return int(token)
 
 
+def pay(conn: psycopg.Connection[Any], job: int) -> int:
+    """Write a row for a job, and return its number."""
+    [(token,)] = conn.execute(PAY, (job,)).fetchall()
+    return int(token)
+
+
+async def pay_async(conn: psycopg.AsyncConnection[Any], job: int) -> int:
+    """Do the same in a coroutine."""
+    [(token,)] = await (await conn.execute(PAY, (job,))).fetchall()
+    return int(token)
+
+
 @registry.register
 class WalkWorker(Worker[Walk, list[int]]):
     def work(self, job: Job[Walk]) -> list[int]:
@@ -99,7 +113,7 @@ class WalkWorker(Worker[Walk, list[int]]):
         for row in range(rows.value, args.rows):
             note(ROW, {"job": job.id, "number": row})
             rows.advance(row + 1)
-        return tokens
+        return [*tokens, job.step_transaction("tx:", pay, job.id)]
 
 
 @registry.register
@@ -117,4 +131,4 @@ class WalkAsyncWorker(Worker[WalkAsync, list[int]]):
         for row in range(rows.value, args.rows):
             note(ROW, {"job": job.id, "number": row})
             await rows.advance(row + 1)
-        return tokens
+        return [*tokens, await job.step_transaction("tx:", pay_async, job.id)]

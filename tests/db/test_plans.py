@@ -123,6 +123,7 @@ PARAMETERS = {
     "queue_unworked": (100,),
     "step_forget": (*FENCE, 5, "step", "charge", 100, 3600.0),
     "step_list": (5,),
+    "step_outcome": ("1000", 5, "charge", 10),
     "step_note": (5, CLAIM, "step", "charge", 1, None, None, 0.1, "1"),
     "step_note_counted": (5, CLAIM, "step", "charge", 1, None, None, 0.1, "1"),
     "step_wait": (5, CLAIM, "go", 1, 60.0),

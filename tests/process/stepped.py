@@ -6,6 +6,9 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import psycopg
 
 from fastq import Args, Job, Registry, Worker
 from tests.process.jobs import tell
@@ -31,6 +34,17 @@ class Waiting(Args, kind="waiting"):
 
 
 class WaitingAsync(Waiting, kind="waiting_async"):
+    """The same in a coroutine."""
+
+
+@dataclass
+class Paying(Args, kind="paying"):
+    """Pays in a step with its record, and ships in another one."""
+
+    killed: str = ""  # in the first attempt: "in" the transaction, or "after" it
+
+
+class PayingAsync(Paying, kind="paying_async"):
     """The same in a coroutine."""
 
 
@@ -98,6 +112,48 @@ class WaitingAsyncWorker(Worker[WaitingAsync]):
     async def work(self, job: Job[WaitingAsync]) -> str:
         tell(job, "start")
         return (await job.wait_for("go", str)).value
+
+
+WRITE = "insert into effect values (%s)"
+
+
+def die(job: Job[Paying], when: str) -> None:
+    """Kill the process, if that is wanted now."""
+    if job.args.killed == when and job.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@registry.register
+class PayingWorker(Worker[Paying]):
+    def work(self, job: Job[Paying]) -> str:
+        tell(job, "start")
+        paid = job.step_transaction("payment", self.pay, job)
+        die(job, "after")
+        return job.step("ship", lambda: f"shipped: {paid}")
+
+    def pay(self, conn: psycopg.Connection[Any], job: Job[Paying]) -> int:
+        conn.execute(WRITE, (job.id,))
+        tell(job, "written")
+        die(job, "in")
+        return job.attempt
+
+
+@registry.register
+class PayingAsyncWorker(Worker[PayingAsync]):
+    async def work(self, job: Job[PayingAsync]) -> str:
+        tell(job, "start")
+        paid = await job.step_transaction("payment", self.pay, job)
+        die(job, "after")
+        return await job.step("ship", self.ship, paid)
+
+    async def pay(self, conn: psycopg.AsyncConnection[Any], job: Job[PayingAsync]) -> int:
+        await conn.execute(WRITE, (job.id,))
+        tell(job, "written")
+        die(job, "in")
+        return job.attempt
+
+    async def ship(self, paid: int) -> str:
+        return f"shipped: {paid}"
 
 
 @registry.register

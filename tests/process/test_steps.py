@@ -155,6 +155,55 @@ def test_a_parked_job_has_begun_so_it_does_not_expire(supervise, jobs, client, a
     assert jobs.wait_for(job, "completed").output == "late"
 
 
+@pytest.fixture
+def effects(jobs):
+    """Give the jobs, beside a table of the user's."""
+    jobs.execute("create table effect (job bigint)")
+    return jobs
+
+
+@pytest.mark.parametrize("kind", ["paying", "paying_async"])
+@pytest.mark.parametrize(("killed", "by"), [("in", 2), ("after", 1)])
+def test_a_process_killed_in_or_behind_the_transaction_of_a_step_writes_once(supervise, effects, kind, killed, by):
+    supervise(APP)
+    job = effects.add(kind, killed=killed)
+
+    fate = effects.wait_for(job, "completed", timeout=30.0)
+
+    assert (fate.attempt, fate.crashes, fate.output) == (2, 1, f"shipped: {by}")
+    assert effects.execute("select job from effect") == [(job,)]
+    assert len(effects.told("written", job)) == by
+
+
+class Committing:
+    """Kill the process that executes a job at the COMMIT of its step: before this arrives, or after it."""
+
+    def __init__(self, jobs, when):
+        self.jobs, self.when, self.noted, self.done = jobs, when, False, False
+
+    def __call__(self, chunk):
+        self.noted = self.noted or b"payment" in chunk  # the name of the step, in its record
+        if self.done or not self.noted or b"COMMIT" not in chunk:
+            return None
+        self.done = True
+        os.kill(self.jobs.told("start")[-1].pid, signal.SIGKILL)
+        return self.when
+
+
+@pytest.mark.parametrize("kind", ["paying", "paying_async"])
+@pytest.mark.parametrize(("when", "by"), [("before", 2), ("after", 1)])
+def test_a_process_killed_at_the_commit_of_a_step_writes_once(supervise, effects, kind, when, by):
+    with Proxy(effects.url) as wire:
+        supervise(APP, database_url=wire.url)
+        wire.cut = Committing(effects, when)
+        job = effects.add(kind)
+
+        fate = effects.wait_for(job, "completed", timeout=30.0)
+
+    assert (fate.attempt, fate.crashes, fate.output) == (2, 1, f"shipped: {by}")
+    assert effects.execute("select job from effect") == [(job,)]
+
+
 @both
 def test_a_process_that_dies_behind_a_step_spends_no_attempt_where_progress_counts(supervise, jobs, client, kind):
     args = {"stepped": Stepped, "stepped_async": SteppedAsync}[kind]()

@@ -522,6 +522,36 @@ def takes_steps(job: Job[SortArgs]) -> None:
     assert_type(job.workflow_step, int | None)
 
 
+def pay_in(conn: psycopg.Connection[Any], number: int, *, twice: bool = False) -> Paid:
+    return Paid(number)
+
+
+def pay_in_session(session: sqlalchemy.orm.Session, number: int) -> Paid:
+    return Paid(number)
+
+
+async def pay_in_async(conn: psycopg.AsyncConnection[Any], number: int) -> Paid:
+    return Paid(number)
+
+
+async def pay_in_asyncpg(conn: asyncpg.Connection, number: int) -> Paid:
+    return Paid(number)
+
+
+def takes_steps_in_transactions(job: Job[SortArgs], session: sqlalchemy.orm.Session) -> None:
+    assert_type(job.step_transaction("charge", pay_in, 7, twice=True), Paid)
+    assert_type(job.step_transaction(session, "charge", pay_in_session, 7), Paid)
+    job.step_transaction("charge", pay_in, "7")  # wrong
+    job.step_transaction("charge", pay_in_session, 7)  # wrong
+    job.step_transaction(session, "charge", pay_in, 7)  # wrong
+
+
+async def takes_steps_in_transactions_async(job: Job[SortArgs], conn: asyncpg.Connection) -> None:
+    assert_type(await job.step_transaction("charge", pay_in_async, 7), Paid)
+    assert_type(await job.step_transaction(conn, "charge", pay_in_asyncpg, 7), Paid)
+    await job.step_transaction("charge", pay_in_async, "7")  # wrong
+
+
 async def takes_steps_async(job: Job[SortArgs]) -> None:
     assert_type(await job.step("charge", pay_async, 7), Paid)
     await job.step("charge", pay_async, "7")  # wrong

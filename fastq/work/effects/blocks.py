@@ -2,8 +2,8 @@
 """Have a job end in a transaction of the user's, in its thread: `with job.transaction() as conn:`.
 
 Runs in the thread that executes the job. A block begins a transaction, on a connection of the user's or on one of our own. At
-its end it writes the end of the job there, by the claim, and commits. Where the connection has a transaction open already the
-block is a savepoint in it, and the caller commits.
+its end it writes the end of the job there, by the claim, and commits; or the record of a step, which is the end of that. Where
+the connection has a transaction open already the block is a savepoint in it, and the caller commits.
 
 A COMMIT that got no answer is asked about, on another connection: the server knows each transaction by its number. The session
 that may still be in it is ended first, so the answer is final. Only where no answer comes is the end left open (`Pending`).
@@ -36,7 +36,7 @@ from fastq.work.effects.ending import AUTOCOMMIT, has_committed
 
 if TYPE_CHECKING:
     from fastq.enqueue.settings import Settings
-    from fastq.work.effects.ending import End
+    from fastq.work.effects.ending import BlockEnd
     from fastq.work.effects.transaction import JobTransaction
 
 QUESTIONS = 2
@@ -65,12 +65,13 @@ class Blocks:
         self._no_hints_until = 0.0  # monotonic; written and read by any thread with a block: the last one wins
 
     @contextmanager
-    def block(self, of: JobTransaction, end: End) -> Iterator[Any]:
+    def block(self, of: JobTransaction, end: BlockEnd) -> Iterator[Any]:
         """Run the user's statements and the end of the job in one transaction."""
         try:
             with self._lent(of.conn) as conn:
                 library = known(conn, Library)
-                end.joined = library.begun(conn)
+                if library.begun(conn):
+                    end.join()
                 with library.transaction(conn):
                     yield conn
                     self._write(end, conn, of.outcome)
@@ -85,7 +86,7 @@ class Blocks:
             if end.number and not end.joined:
                 end.committed()
 
-    def _write(self, end: End, conn: Any, outcome: object) -> None:
+    def _write(self, end: BlockEnd, conn: Any, outcome: object) -> None:
         """Write the end of the job, if it is still ours to end."""
         end.decide(outcome)
         if not end.job.batch.claim:  # a job that a test has made by hand: it has no row
@@ -95,13 +96,11 @@ class Blocks:
         with self._settings.remedy:
             [(number, begun)] = drivers.run(conn, self._settings.text("transaction_id"), ())
             if not begun:
-                raise FastqError(AUTOCOMMIT)
-            [(count, *_)] = drivers.run(conn, *statement)
-        if not count:
-            end.lost()
-        end.written(number)
+                raise FastqError(f"{end.what}: {AUTOCOMMIT}")
+            [answer] = drivers.run(conn, *statement)
+        end.written(number, answer)
 
-    def _has_committed(self, end: End, error: BaseException) -> bool:
+    def _has_committed(self, end: BlockEnd, error: BaseException) -> bool:
         """Find out whether the transaction has committed after all; note it, and return it. False if nobody can say."""
         committed = self._ask(end)
         emit(
@@ -118,9 +117,10 @@ class Blocks:
             end.rolled_back()
         return bool(committed)
 
-    def _ask(self, end: End) -> bool | None:
+    def _ask(self, end: BlockEnd) -> bool | None:
         """Ask about the outcome of the transaction until there is an answer; None if there is none in time."""
-        text, values = self._settings.text("transaction_outcome"), (end.number, end.job.id, end.job.batch.claim, END_WAIT)
+        name, values = end.question(END_WAIT)
+        text = self._settings.text(name)
         by, pauses, before = time.monotonic() + ASKED, Backoff(FIRST_PAUSE, LONGEST_PAUSE), None
         while True:
             try:

@@ -1,8 +1,8 @@
 """Have a job end in a transaction of the user's, in an event loop: `async with job.transaction() as conn:`.
 
 Runs in the event loop that executes the job. A block begins a transaction, on a connection of the user's or on one of our own. At
-its end it writes the end of the job there, by the claim, and commits. Where the connection has a transaction open already the
-block is a savepoint in it, and the caller commits.
+its end it writes the end of the job there, by the claim, and commits; or the record of a step, which is the end of that. Where
+the connection has a transaction open already the block is a savepoint in it, and the caller commits.
 
 A COMMIT that got no answer is asked about, on another connection: the server knows each transaction by its number. The session
 that may still be in it is ended first, so the answer is final. Only where no answer comes is the end left open (`Pending`).
@@ -35,7 +35,7 @@ from fastq.work.effects.ending import AUTOCOMMIT, has_committed
 
 if TYPE_CHECKING:
     from fastq.enqueue.settings import Settings
-    from fastq.work.effects.ending import End
+    from fastq.work.effects.ending import BlockEnd
     from fastq.work.effects.transaction import JobTransaction
 
 QUESTIONS = 2
@@ -64,12 +64,13 @@ class AsyncBlocks:
         self._no_hints_until = 0.0  # monotonic; written and read by any thread with a block: the last one wins
 
     @asynccontextmanager
-    async def block(self, of: JobTransaction, end: End) -> AsyncIterator[Any]:
+    async def block(self, of: JobTransaction, end: BlockEnd) -> AsyncIterator[Any]:
         """Run the user's statements and the end of the job in one transaction."""
         try:
             async with self._lent(of.conn) as conn:
                 library = known(conn, AsyncLibrary)
-                end.joined = library.begun(conn)
+                if library.begun(conn):
+                    end.join()
                 async with library.transaction(conn):
                     yield conn
                     await self._write(end, conn, of.outcome)
@@ -84,7 +85,7 @@ class AsyncBlocks:
             if end.number and not end.joined:
                 end.committed()
 
-    async def _write(self, end: End, conn: Any, outcome: object) -> None:
+    async def _write(self, end: BlockEnd, conn: Any, outcome: object) -> None:
         """Write the end of the job, if it is still ours to end."""
         end.decide(outcome)
         if not end.job.batch.claim:  # a job that a test has made by hand: it has no row
@@ -94,13 +95,11 @@ class AsyncBlocks:
         with self._settings.remedy:
             [(number, begun)] = await drivers_async.run(conn, self._settings.text("transaction_id"), ())
             if not begun:
-                raise FastqError(AUTOCOMMIT)
-            [(count, *_)] = await drivers_async.run(conn, *statement)
-        if not count:
-            end.lost()
-        end.written(number)
+                raise FastqError(f"{end.what}: {AUTOCOMMIT}")
+            [answer] = await drivers_async.run(conn, *statement)
+        end.written(number, answer)
 
-    async def _has_committed(self, end: End, error: BaseException) -> bool:
+    async def _has_committed(self, end: BlockEnd, error: BaseException) -> bool:
         """Find out whether the transaction has committed after all; note it, and return it. False if nobody can say."""
         committed = await self._ask(end)
         emit(
@@ -117,9 +116,10 @@ class AsyncBlocks:
             end.rolled_back()
         return bool(committed)
 
-    async def _ask(self, end: End) -> bool | None:
+    async def _ask(self, end: BlockEnd) -> bool | None:
         """Ask about the outcome of the transaction until there is an answer; None if there is none in time."""
-        text, values = self._settings.text("transaction_outcome"), (end.number, end.job.id, end.job.batch.claim, END_WAIT)
+        name, values = end.question(END_WAIT)
+        text = self._settings.text(name)
         by, pauses, before = time.monotonic() + ASKED, Backoff(FIRST_PAUSE, LONGEST_PAUSE), None
         while True:
             try:

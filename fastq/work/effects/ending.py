@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from msgspec.structs import replace
 
@@ -36,12 +36,14 @@ from fastq.work.execute.settle import settle
 from fastq.work.shared.called import unrun
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fastq.jobs.job import Job
 
 ELSEWHERE = Fate(elsewhere=True)
 
 AUTOCOMMIT = (
-    "job.transaction: expected a connection on which statements share a transaction, got one in autocommit, where each is "
+    "expected a connection on which statements share a transaction, got one in autocommit, where each is "
     "committed by itself; use one of another isolation level"
 )
 
@@ -54,6 +56,43 @@ UNKNOWN = (
     "the transaction in which the job was to end may have committed or not: its COMMIT got no answer, and neither did the "
     "questions about it"
 )
+
+
+class BlockEnd(Protocol):
+    """What a block writes behind the user's statements: the end of a job, or the record of a step (step_end.py)."""
+
+    job: Job[Any]
+    joined: bool  # the transaction was open before: the caller commits it
+    number: str  # of the transaction, once the end is written in it
+    what: str  # its name in errors
+
+    def join(self) -> None:
+        """Note that the transaction was open before; raise if that cannot be."""
+        ...
+
+    def decide(self, value: object) -> None:
+        """Take the value that is to be written; raise if it cannot be kept."""
+        ...
+
+    def statement(self, schema: str, channel: str | None) -> tuple[str, tuple[object, ...]]:
+        """Return the statement that writes the end, and its parameters. It answers with a row, which begins with how many."""
+        ...
+
+    def written(self, number: str, answer: Sequence[Any]) -> None:
+        """Note that the end is written in a transaction of this number, and not committed; raise JobLost if it is not."""
+        ...
+
+    def question(self, wait: int) -> tuple[str, tuple[object, ...]]:
+        """Return the name of the statement that asks whether the transaction has committed, and its parameters."""
+        ...
+
+    def committed(self) -> None:
+        """Note that it has committed."""
+        ...
+
+    def rolled_back(self) -> None:
+        """Note that it has not, and will not."""
+        ...
 
 
 class Ended(Standing):
@@ -104,6 +143,8 @@ class Pending(Standing):
 class End:
     """The end of one job, in one transaction."""
 
+    what = "job.transaction"
+
     def __init__(self, job: Job[Any], *, archive: bool) -> None:
         self.job = job
         self.joined = False  # the transaction was open before: the caller commits it
@@ -111,6 +152,10 @@ class End:
         self._archive = archive
         self._result: object = None
         self._fate = Fate()
+
+    def join(self) -> None:
+        """Note that the caller commits."""
+        self.joined = True
 
     def decide(self, value: object) -> None:
         """Take a value as `work` might have returned it; raise if it is no outcome, or if the job has ended already."""
@@ -132,10 +177,16 @@ class End:
         columns = [_plain(column.value(fate)) for column in write.columns]
         return _for_one(qualified(write.statement, schema)), (job.id, job.batch.claim, *columns, channel)
 
-    def written(self, number: str) -> None:
+    def written(self, number: str, answer: Sequence[Any]) -> None:
         """Note that the end is written in a transaction of this number, and not committed."""
+        if not answer[0]:
+            self._lose()
         self.number = number
         self.job.outcome = Pending(self.job, UNCOMMITTED if self.joined else UNKNOWN)
+
+    def question(self, wait: int) -> tuple[str, tuple[object, ...]]:
+        """Ask by the number, and whether the job's row still carries our claim."""
+        return "transaction_outcome", (self.number, self.job.id, self.job.batch.claim, wait)
 
     def committed(self) -> None:
         """Note that it has committed."""
@@ -149,7 +200,7 @@ class End:
         """Note that it has not, and will not."""
         self.job.outcome = None
 
-    def lost(self) -> NoReturn:
+    def _lose(self) -> NoReturn:
         """Raise JobLost: the row is no longer ours."""
         job = self.job
         job.outcome = Lost()
@@ -163,9 +214,9 @@ class End:
 def has_committed(status: str | None, before: str | None, *, ours: bool) -> bool | None:
     """Tell whether a transaction has committed by two answers about it, the last and the one before; None: ask again.
 
-    `ours` says whether the row still carries our claim. The last answer may have looked the row up a moment before the commit. So
-    a commit that left the row alone is asked about once more; then it is that of another transaction, which has the number since
-    a failover or a restore.
+    `ours` says whether the row still carries our claim, or whether the record of a step is still missing. The last answer may
+    have looked that up a moment before the commit. So a commit that left it alone is asked about once more; then it is that of
+    another transaction, which has the number since a failover or a restore.
     """
     if status == "committed":
         return True if not ours else (False if before == "committed" else None)

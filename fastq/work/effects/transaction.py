@@ -1,4 +1,4 @@
-"""The transactions of jobs as their workers see them: `job.transaction()`, for `with` and for `async with`.
+"""The transactions of jobs as their workers see them: `job.transaction()`, for `with` and for `async with`; and those of steps.
 
 Made in the thread or the event loop that executes the job; used there, once. A worker process says at its start that its jobs
 make them so (work/reach.py).
@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 from fastq.work.effects.blocks import Blocks
 from fastq.work.effects.blocks_async import AsyncBlocks
 from fastq.work.effects.ending import End
+from fastq.work.effects.step_end import StepEnd
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
     from types import TracebackType
 
     from fastq.enqueue.settings import Settings
     from fastq.jobs.job import Job
+    from fastq.results.transacting import Record
+    from fastq.work.effects.ending import BlockEnd
 
 
 class Transactions:
@@ -30,19 +34,23 @@ class Transactions:
         self.blocks = Blocks(settings)
         self.blocks_async = AsyncBlocks(settings)
 
-    def begin(self, job: Job[Any], conn: Any, outcome: object) -> JobTransaction:
+    def begin(self, job: Job[Any], conn: Any, outcome: object, /) -> JobTransaction:
         """Return the transaction of a job; it begins with `with`."""
-        return JobTransaction(self, job, conn, outcome)
+        return JobTransaction(self, lambda: End(job, archive=self.archive), conn, outcome)
+
+    def note(self, job: Job[Any], conn: Any, record: Record, /) -> JobTransaction:
+        """Return the transaction of a step; its `outcome` is the value of the step."""
+        return JobTransaction(self, lambda: StepEnd(job, record), conn, None)
 
 
 class JobTransaction:
-    """One transaction in which a job ends."""
+    """One transaction in which a job ends, or the record of a step is written."""
 
-    def __init__(self, among: Transactions, job: Job[Any], conn: Any, outcome: object) -> None:
+    def __init__(self, among: Transactions, end: Callable[[], BlockEnd], conn: Any, outcome: object) -> None:
         self.outcome = outcome  # the user may set it until the end
         self.conn = conn  # the user's; None: one of our own
         self._among = among
-        self._job = job
+        self._end = end
         self._block: AbstractContextManager[Any] | None = None
         self._awaited: AbstractAsyncContextManager[Any] | None = None
 
@@ -67,6 +75,3 @@ class JobTransaction:
         """End the job and commit, or roll back."""
         assert self._awaited is not None  # `async with` has entered it
         return await self._awaited.__aexit__(kind, error, trace)
-
-    def _end(self) -> End:
-        return End(self._job, archive=self._among.archive)
