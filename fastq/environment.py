@@ -54,6 +54,16 @@ def publish(config: Config) -> None:
             os.environ[variable] = text_of(value)
 
 
+def service_manager(pid: int) -> tuple[str, float | None]:
+    """Take the socket of a service manager out of the environment, and the seconds between two signs of life that it allows.
+
+    '' and None if none was named; signs of life are wanted only of the process that they are meant for.
+    """
+    address, wanted, whose = (os.environ.pop(name, "") for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"))
+    ours = wanted.isdecimal() and int(wanted) > 0 and whose in ("", str(pid))
+    return (address if address[:1] in ("/", "@") else ""), (int(wanted) / 1e6 if ours else None)
+
+
 def tell_fork_server(target: str, app_dir: str) -> None:
     """Leave the app's name in the environment that the fork server inherits: its preload takes no arguments."""
     os.environ["_FASTQ_FORK_SERVER"] = f"{target}\n{app_dir}"

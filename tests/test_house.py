@@ -45,6 +45,7 @@ ROOMS = (
     "work/claim work/execute work/complete",
     "work/effects work/isolated work/steps",
     "work",
+    "host/vitals",
     "host",
     "cli/terminal",
     "cli/waits cli/history cli/checkup cli/shell",

@@ -81,6 +81,10 @@ class Places:
         """Return the children that claim, and those that are about to."""
         return list(self._children.values())
 
+    def count_at_desks(self) -> int:
+        """Count the children that have come to their desks and claim."""
+        return sum(child.state is ChildState.WORKING for child in self._children.values())
+
     def first(self) -> Child | None:
         """Return the child that works in the first place, which runs the singletons."""
         return self._children.get(0)

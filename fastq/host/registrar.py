@@ -79,6 +79,7 @@ class Registrar(Threaded):
         self._hinted = False  # at a cancellation; set by the listener's thread, cleared by ours, which asks then
         self._stopping = False  # written by the main thread
         self._registered = False  # a process, ever
+        self.beaten_at: float | None = None  # monotonic time of the last beat that was answered; read by the main thread
         opener = Opener(config, url, "registrar", min(config.beat_timeout, config.statement_timeout))
         self._session = Rebuilt("registrar", opener.open, Backoff(FIRST_PAUSE, LONGEST_PAUSE))
         self._until = 0.0  # monotonic time at which the present try is given up
@@ -165,7 +166,7 @@ class Registrar(Threaded):
         if not self._numbers:
             self._take_numbers(connection)
         self._beat(connection)
-        self._registered = True
+        self._registered, self.beaten_at = True, time.monotonic()
         self._session.pauses.reset()
         self._begin_try()
         self._take_away(connection)

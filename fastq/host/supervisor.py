@@ -40,6 +40,7 @@ from fastq.host.listener import Listener, table_of
 from fastq.host.overdue import KILL_TIMEOUT, Overdue
 from fastq.host.places import STOP_MARGIN, Places
 from fastq.host.registrar import Registrar
+from fastq.host.vitals.showing import shown
 from fastq.host.waker import Waker
 from fastq.lead.maintainer import Maintainer
 from fastq.postgres import db, hints
@@ -113,6 +114,7 @@ class Supervisor:
             self._registrar.recovery,
             Listener(config, url, hears, waker.look),
             maintainer,
+            *shown(config, self._board, lambda: self._registrar.beaten_at, self._places.count_at_desks, maintainer.leads),
         ]
         self._failure: str | None = None
         self._stopping = False

@@ -119,6 +119,10 @@ class Maintainer(Service):
         """Tell whether everything has ended."""
         return self._elector.ended and all(term.ended for term in self._terms)
 
+    def leads(self) -> list[str]:
+        """Return the leases that this supervisor holds now."""
+        return [term.fence.name for term in self._terms if not term.ended]
+
     def watched(self) -> Iterable[Connection]:
         """Give the connections, for the watchdog; the elector's statements have deadlines of their own."""
         return [connection for term in self._terms for connection in term.watched()]

@@ -115,6 +115,29 @@ def parse_queues(text: str) -> dict[str, int]:
     return queues
 
 
+ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
+MAX_PORT = 65_535
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read `127.0.0.1:9464` or `[::1]:9464`."""
+    found = ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > MAX_PORT:
+        raise ValueError
+    return found["host"].strip("[]"), int(found["port"])
+
+
+def address() -> Reader[str]:
+    """Read the address of a port, or nothing."""
+
+    def parse(text: str) -> str:
+        if text:
+            parse_address(text)
+        return text
+
+    return parse, "HOST:PORT, such as 127.0.0.1:9464, or 0.0.0.0:9464 in a container; empty: none"
+
+
 MAX_CONCURRENCY = 1_000
 """Executor threads of one queue in one process: each costs a stack and a slot in shared memory; more belongs in processes."""
 

@@ -5,7 +5,7 @@ Declarations, made at import and never changed; the values of a program are in i
 
 from dataclasses import dataclass
 
-from fastq.settings.declaring import flag, seconds, setting, whole, word
+from fastq.settings.declaring import address, flag, seconds, setting, whole, word
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -26,6 +26,12 @@ class RunningSettings:
     )
     core_dumps: bool = setting(
         False, flag(), "let a process that crashes leave an image of its memory", "args and passwords are in it"
+    )
+    health: str = setting(
+        "",
+        address(),
+        "where the supervisor answers probes and a scraper over HTTP",
+        "a port is a decision: who may reach it, and which supervisor of a host has it",
     )
     log_level: str = setting("info", word("debug", "info", "warning", "error"), "what is logged", "")
     log_json: bool = setting(False, flag(), "log one JSON object a line", "for machines")

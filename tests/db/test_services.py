@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from fastq.board.board import Board
 from fastq.host.listener import Listener
 from fastq.host.recovery import Recovery
 from fastq.host.registrar import Registrar
+from fastq.host.vitals.notify import Manager
+from fastq.host.vitals.port import Port
+from fastq.host.vitals.vitals import Vitals
 from fastq.joblogs import keeping
 from fastq.joblogs.transcript import Transcript
 from fastq.lead.maintainer import Maintainer
@@ -143,6 +147,16 @@ def singletons(config: Config, url: str) -> Service:
     return Singletons(config, url, {"one": lambda handle: handle.wait(60.0), "two": lambda handle: None})
 
 
+def vitals(config: Config, url: str) -> Vitals:
+    del url
+    config = replace(config, procs=1)
+    return Vitals(config, Board.make([16], 2, 16), lambda: None, lambda: 0, list, Manager())
+
+
+def port(config: Config, url: str) -> Service:
+    return Port("127.0.0.1:0", vitals(config, url))
+
+
 def watchdog(config: Config, url: str) -> Service:
     return Watchdog(process_of(config, url).modes, Outbox(), config.timeout_grace)
 
@@ -173,17 +187,19 @@ MAKERS: dict[type[Service], Callable[[Config, str], Service]] = {
     Loop: loop,
     Maintainer: maintainer,
     Notes: notes,
+    Port: port,
     Producer: producer,
     Recovery: recovery,
     Registrar: registrar,
     Scribe: scribe,
     Singletons: singletons,
     Threads: threads,
+    Vitals: vitals,
     Watchdog: watchdog,
 }
 """How each service is made; a class that inherits from Service has a line here."""
 
-ENDED_BEFORE = {Away, Inboxes, Watchdog, Recovery}
+ENDED_BEFORE = {Away, Inboxes, Vitals, Watchdog, Recovery}
 """Services without a thread of their own, and one whose thread may be done as soon as it has begun."""
 
 INSIDE = {

@@ -24,6 +24,7 @@ COMMANDS = {
     "enqueue": "enqueue a job by hand",
     "check": "list jobs that wait and that your code could not run",
     "doctor": "examine the database and the settings, and say what to type",
+    "health": "ask the supervisor of this host whether it is alive and ready",
     "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
     "logs": "show the records and the prints of a job, follow them live",
     "events": "show what happens in all processes, as it happens",
@@ -46,7 +47,7 @@ ROOMS = {
     "logs": "history",
     "completion": "shell",
     "doctor": "checkup",
-, "events": "history"}
+, "events": "history", "health": "checkup"}
 """Rooms of commands: about jobs that wait for others, the traces that jobs leave, the health of it all, and your shell."""
 
 

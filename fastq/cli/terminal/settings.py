@@ -95,7 +95,7 @@ def flag_of(name: str) -> str:
 
 
 def _metavar(setting: Field[Any]) -> str:
-    words = {"database_url": "URL", "data_dir": "FOLDER", "keep": "RULES"}
+    words = {"database_url": "URL", "data_dir": "FOLDER", "keep": "RULES", "health": "HOST:PORT"}
     allowed: str = setting.metadata["allowed"]
     if setting.name in words:
         return words[setting.name]

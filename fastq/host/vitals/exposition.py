@@ -1,0 +1,60 @@
+"""Write the signs of a host in the text format of Prometheus. Pure functions, called by the thread of the port.
+
+The names are those of the log and of ARCHITECTURE.md behind `fastq_`: processes, slots, executing, outcomes, events. All figures
+are of this host alone, summed over its worker processes; those of the whole cluster are a question to the database
+(`fastq queues list --json`), which fifty hosts need not ask at once.
+
+It deliberately has no kind among its labels: there may be any number of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from fastq.host.vitals.vitals import Vitals
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+def written(vitals: Vitals, now: float) -> str:
+    """Return the page."""
+    return "".join(_lines(vitals, now))
+
+
+def _lines(vitals: Vitals, now: float) -> Iterator[str]:
+    signs = vitals.signs
+    yield from _one("alive", "gauge", "1 if the supervisor's main thread goes round", int(not vitals.not_alive(now)))
+    yield from _one("ready", "gauge", "1 if the host works and the database answers", int(not vitals.not_ready(now)))
+    yield from _one("places", "gauge", "worker processes that this host is to have", signs.places)
+    yield from _one("processes", "gauge", "worker processes at their desks", signs.working)
+    yield from _many("slots", "gauge", "jobs that this host can execute at once", "queue", signs.slots.items())
+    yield from _many("executing", "gauge", "jobs that execute now, a bundle as one", "queue", signs.executing.items())
+    yield from _one("outcomes_total", "counter", "outcomes of jobs that were written to the database", signs.written)
+    if signs.beaten_at is not None:
+        yield from _one(
+            "beat_age_seconds", "gauge", "seconds since the database answered a beat", round(now - signs.beaten_at, 3)
+        )
+    yield from _many(
+        "leads", "gauge", "1 for each lease of leaders that this host holds", "lease", ((name, 1) for name in signs.leads)
+    )
+    yield from _many("events_total", "counter", "events of the supervisor's log, by name", "event", sorted(signs.events.items()))
+
+
+def _one(name: str, sort: str, text: str, value: float) -> Iterator[str]:
+    yield from _head(name, sort, text)
+    yield f"fastq_{name} {value}\n"
+
+
+def _many(name: str, sort: str, text: str, label: str, values: Iterable[tuple[str, float]]) -> Iterator[str]:
+    yield from _head(name, sort, text)
+    for key, value in values:
+        yield f'fastq_{name}{{{label}="{key.translate(_ESCAPED)}"}} {value}\n'
+
+
+def _head(name: str, sort: str, text: str) -> Iterator[str]:
+    yield f"# HELP fastq_{name} {text}\n# TYPE fastq_{name} {sort}\n"

@@ -1,0 +1,38 @@
+"""Put the parts together by which a supervisor shows how it is: none unless the settings or a service manager ask for it.
+
+Called once by the supervisor's main thread, when it makes its parts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastq.host.vitals.notify import Manager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fastq.board.board import Board
+    from fastq.config import Config
+    from fastq.service import Service
+
+
+def shown(
+    config: Config,
+    board: Board,
+    beaten_at: Callable[[], float | None],
+    working: Callable[[], int],
+    leads: Callable[[], Sequence[str]],
+) -> list[Service]:
+    """Return the services: the looks, and the port if there is to be one."""
+    manager = Manager.named()
+    if not manager and not config.health:
+        return []
+    from fastq.host.vitals.vitals import Vitals  # noqa: PLC0415 - most hosts are not asked
+
+    vitals = Vitals(config, board, beaten_at, working, leads, manager)
+    if not config.health:
+        return [vitals]
+    from fastq.host.vitals.port import Port  # noqa: PLC0415 - loads asyncio, which this process needs for nothing else
+
+    return [vitals, Port(config.health, vitals)]
