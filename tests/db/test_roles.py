@@ -43,7 +43,7 @@ def matrix():
 
 MATRIX = matrix()
 GRANTS = grants()
-NAMED = {"enqueuer": "web", "worker": "worker", "operator": "operator", "reader": "reader"}
+NAMED = {"enqueuer": "web", "worker": "worker", "operator": "operator", "reader": "reader", "scaler": "scaler"}
 
 
 @dataclass
@@ -277,6 +277,9 @@ ACTIONS = {
     "say why a job waits": lambda session: admin.why_job(session, 1),
     "list gates": list_gates,
     "list leaders and the runs of their chores": list_leaders,
+    "ask for [the backlog and the lag](health.md#scaling) of a queue": lambda session: session.execute(
+        "select fastq.backlog('default'), fastq.lag('default')"
+    ),
     "list periodic jobs": periodic.list_periodic,
     "cancel, retry and delete jobs": change_jobs,
     "send signals to jobs": send_signals,

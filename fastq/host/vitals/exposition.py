@@ -2,7 +2,7 @@
 
 The names are those of the log and of ARCHITECTURE.md behind `fastq_`: processes, slots, executing, outcomes, events. All figures
 are of this host alone, summed over its worker processes; those of the whole cluster are a question to the database
-(`fastq queues list --json`), which fifty hosts need not ask at once.
+(`fastq.backlog`, `fastq.lag`, `fastq queues list --json`), which fifty hosts need not ask at once.
 
 It deliberately has no kind among its labels: there may be any number of them.
 """
