@@ -44,10 +44,10 @@ COMMANDS = {
 
 ROOMS = {
     **dict.fromkeys(("gates", "unique", "workflows"), "waits"),
-    "logs": "history",
+    **dict.fromkeys(("logs", "events"), "history"),
+    **dict.fromkeys(("doctor", "health"), "checkup"),
     "completion": "shell",
-    "doctor": "checkup",
-, "events": "history", "health": "checkup"}
+}
 """Rooms of commands: about jobs that wait for others, the traces that jobs leave, the health of it all, and your shell."""
 
 

@@ -1,13 +1,13 @@
-"""Make the outcome of an attempt whose process has died, or could not be forked, and report it.
+"""Make the outcome of an attempt that has lost its process, or has got none, and report it.
 
 Called in the thread that attends the job (apart.py), in a worker process. It keeps nothing. No code of the user's runs here: as
 for a job that was given up, the next attempt comes after the default delay, whatever the worker's `retry_delay` says.
 
-The fate of an attempt before others carries a note: the next one asks the application's handler of crashes (hooks/handlers.py) in
-the way in which it is asked after the death of a worker process.
+Where another attempt follows, the fate carries a note for the application's handler of crashes (hooks/handlers.py), which is
+asked in the next attempt, as after the death of a worker process.
 
-Invariant: an attempt fails once, for one cause, whoever ended its process. It deliberately blames no other job, and does not
-count among the deaths of worker processes for which a job is blamed: this job took no other along.
+Invariant: an attempt fails once, for one cause, by whichever side its process was ended. It deliberately blames no other job, and
+does not count with the deaths of worker processes that a job is blamed for: this job has shown that it takes no other along.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNFORKED = 1.0
 MEBIBYTE = 2**20
 
 TIMEOUT = "timeout"
-"""The cause of a crash after a kill of ours: the job did not end in its time."""
+"""The cause of a crash where we have killed the process, since the job did not end in its time."""
 
 
 class Told(Verdict):
@@ -65,14 +65,14 @@ def unforked(job: Job[Any], death: Death, seldom: Seldom) -> Told:
 
 
 def killed(job: Job[Any], death: Death | None, why: str, trace: str) -> Fate:
-    """Fail an attempt that took too long, whose process we have killed."""
+    """Fail an attempt that took too long; its process was killed here."""
     failed = outcome.failed(job, f"JobTimeout: {why}; its process did not end, and was killed", trace=trace)
     report("job.killed", job, death, failed, reason=why, traceback=trace)
     return _noted(job, death, failed, TIMEOUT)
 
 
 def crashed(job: Job[Any], death: Death | None, trace: str) -> Fate:
-    """Fail an attempt whose process has died by itself; without a death it was the nursery that died, and took it along."""
+    """Fail an attempt that has lost its process; without a death it was the nursery that died, and took it along."""
     died = "signal 9" if death is None else _died(death.status)
     told, hint = f"the process of its own in which the job was executed died ({died})", None
     limit = getattr(isolation_of(job.batch.worker.isolate), "memory", None)
@@ -92,7 +92,7 @@ def crashed(job: Job[Any], death: Death | None, trace: str) -> Fate:
 
 
 def _noted(job: Job[Any], death: Death | None, failed: Failed, cause: str) -> Fate:
-    """Return the fate of the attempt; before another attempt with a note for the handler of crashes."""
+    """Return the fate of the attempt; where another one follows, with a note for the handler of crashes."""
     if failed.delay is None:
         return failed.fate
     crashes = (job.meta.get(CRASHED.name) or {}).get("crashes", 0) + 1
