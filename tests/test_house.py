@@ -24,7 +24,7 @@ ROOMS = (
     "args",
     "args/versions args/secret",
     "args/kinds",
-    "results",
+    "results statistics",
     "steps",
     "jobs",
     "hooks joblogs",
