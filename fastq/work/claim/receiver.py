@@ -18,10 +18,11 @@ from fastq.events import emit
 from fastq.jobs.outcome import WAITS, Barred, attempt_of, failed
 from fastq.texts import told
 from fastq.work.claim.oddities import Oddities
-from fastq.work.codec.codec import Decoded, decode
+from fastq.work.codec.codec import Decoded, Jobs, decode
+from fastq.work.codec.timed import choose_none
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from fastq.jobs.job import Job
     from fastq.jobs.worker import Worker
@@ -44,7 +45,13 @@ NOTHING = Decoded([], [], [], [])
 class Receiver:
     """The jobs that one process has claimed, on their way from a claim to its lanes."""
 
-    def __init__(self, around: Surroundings, workers: Mapping[str, Worker[Any]], under_way: UnderWay) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        workers: Mapping[str, Worker[Any]],
+        under_way: UnderWay,
+        choose: Callable[[Jobs], object] = choose_none,
+    ) -> None:
         self.claimed = 0  # jobs so far; the producer reads it
         self.oddities = Oddities()
         self._states = any(worker.max_attempts not in (None, DEFAULT_MAX_ATTEMPTS) for worker in workers.values())
@@ -52,6 +59,7 @@ class Receiver:
         self._known = workers
         self._workers = workers  # without those of paused kinds
         self._under_way = under_way
+        self._choose = choose  # the jobs that are timed
 
     def pause(self, paused: frozenset[str]) -> None:
         """Take jobs of these kinds for such as have no worker here."""
@@ -70,7 +78,7 @@ class Receiver:
             source.demand.brought(claimed)
             for priority, seq in claimed.last_seqs.items():
                 source.reached[priority - 1] = max(source.reached[priority - 1], seq)
-            made = decode(claimed, self._workers)
+            made = decode(claimed, self._workers, choose=self._choose)
             claimed.args = claimed.kinds = b""  # a job that runs for hours keeps its claim, but needs no neighbour's args
             if self._states and made.good:
                 self.oddities.look_at(made.good[0])

@@ -44,6 +44,9 @@ BETWEEN = b"," + SEPARATOR
 EPOCH, UNIX = datetime(2000, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)
 """The moments from which Postgres counts the microseconds of a binary timestamptz, and `extract(epoch ...)` its seconds."""
 
+BETWEEN_EPOCHS = (EPOCH - UNIX).total_seconds()
+"""Seconds from the one to the other."""
+
 
 class Beside(TypedDict):
     """The rest of a job that has meta; of a job that has tags alone the claim tells the list of these."""
@@ -165,6 +168,11 @@ class Claimed:
         """Say when a job was enqueued."""
         (microseconds,) = struct.unpack_from(">q", self._created, 8 * row)
         return EPOCH + timedelta(microseconds=microseconds)
+
+    def created_seconds(self, row: int) -> float:
+        """Say when a job was enqueued, in seconds since 1970; it raises for no time that Postgres can hold."""
+        (microseconds,) = struct.unpack_from(">q", self._created, 8 * row)
+        return BETWEEN_EPOCHS + float(microseconds) / 1e6
 
     def now(self) -> datetime:
         """Say what time it is by the database's clock, for a job that has meta."""

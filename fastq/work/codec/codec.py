@@ -19,6 +19,7 @@ from fastq.config import Config
 from fastq.errors import ArgsError, ConfigError
 from fastq.jobs.job import KEPT, UNKEPT, Job
 from fastq.work.codec import twin
+from fastq.work.codec.timed import choose_none
 from fastq.work.shared.called import call_of
 
 if TYPE_CHECKING:
@@ -99,10 +100,16 @@ def in_use() -> str:
     return "python" if _chosen() is twin else "c"
 
 
-def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read | None = None) -> Decoded:
+def decode(
+    claimed: Claimed,
+    workers: Mapping[str, Worker[Any]],
+    read: Read | None = None,
+    choose: Callable[[Jobs], object] = choose_none,
+) -> Decoded:
     """Make the jobs of a claim; `workers` are those by the names that jobs ask for (args/versions/names.py).
 
     A test gives the `read` of a twin; otherwise it is that of the twin in use, and for a few jobs that of the Python twin.
+    `choose` is given the jobs of each batch that can run, and may have some of them timed (timed.py).
     """
     good, bad, unknown, barred = made = Decoded([], [], [], [])
     few, many = (read, read) if read else (twin.read, _chosen().read)
@@ -124,6 +131,7 @@ def decode(claimed: Claimed, workers: Mapping[str, Worker[Any]], read: Read | No
             jobs[place].outcome = jobs[place].args
             bad.append(jobs[place])
         mine = jobs if not refused else [job for job in jobs if type(job.args) is not ArgsError]
+        choose(mine)
         (barred if (worker.kind.gates or claimed.queue in QUEUES) and not batch.gated else good).extend(mine)
     if not whole:
         good.sort(key=lambda job: job.row)  # as claimed, not kind by kind

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from fastq.jobs.job import JobCancelled, JobInterrupt
 from fastq.jobs.worker import BUNDLES
 from fastq.work.bundles.bundle_lane import BundleLane
+from fastq.work.codec.timed import around_many
 from fastq.work.execute.loop import Loop
 from fastq.work.execute.mode import Mode, Slot, Teller
 from fastq.work.execute.settle import settle
@@ -108,7 +109,7 @@ class BundleSlot(Slot):
     def _work(self, bundle: Bundle) -> bool:
         """Execute a bundle; True if the watchdog has told of it in our place: then the thread ends."""
         lane, board, number = self.lane, self.lane.board, self.number
-        work = many_of(bundle.worker)
+        work = around_many(many_of(bundle.worker), bundle.jobs, is_async=bundle.worker.is_async)
         value: object = None
         error: BaseException | None = None
         bundle.shorten()
