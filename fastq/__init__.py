@@ -45,6 +45,7 @@ from fastq.workflows.steps import Step, Workflow, chain, group
 
 if TYPE_CHECKING:
     from fastq.admin.jobs import JobDetail
+    from fastq.admin.statistics.measured import Living, StatRow, Times
     from fastq.awaiting.finished import Finished, JobProgress
     from fastq.enqueue.client import Client
     from fastq.enqueue.client_async import AsyncClient
@@ -86,6 +87,7 @@ __all__ = [
     "Kind",
     "Lease",
     "Limit",
+    "Living",
     "LogLine",
     "Ordered",
     "Queue",
@@ -97,8 +99,10 @@ __all__ = [
     "Singleton",
     "SingletonStopped",
     "Snooze",
+    "StatRow",
     "State",
     "Step",
+    "Times",
     "Unique",
     "Worker",
     "Workflow",
@@ -119,10 +123,13 @@ _LATE = {
     "HeardEvent": "fastq.subscribing.event_reading",
     "JobProgress": "fastq.awaiting.finished",
     "Lease": "fastq.leases.lease",
+    "Living": "fastq.admin.statistics.measured",
     "LogLine": "fastq.joblogs.reading.log_lines",
     "AsyncLease": "fastq.leases.lease_async",
     "Singleton": "fastq.leases.singleton",
     "SingletonStopped": "fastq.leases.singleton",
+    "StatRow": "fastq.admin.statistics.measured",
+    "Times": "fastq.admin.statistics.measured",
 }
 
 

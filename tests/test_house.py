@@ -38,7 +38,7 @@ ROOMS = (
     "schema adapters service",
     "leases awaiting joblogs/reading subscribing",
     "work/shared admin lead/term",
-    "admin/dead admin/deploys admin/doctor admin/sealed",
+    "admin/dead admin/deploys admin/doctor admin/sealed admin/statistics",
     "enqueue/operate",
     "work/bundles work/codec lead/chores lead/gate lead/rescue lead/unique lead/workflow enqueue",
     "work/cursor lead",

@@ -178,6 +178,16 @@ the caller's thread.""",
         },
     ),
     Twin(
+        "enqueue/operate/measuring_async.py",
+        "enqueue/operate/measuring.py",
+        {
+            "methods of a client in an event loop.": "methods of a client.",
+            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "`Measuring` (measuring.py) is": "`AsyncMeasuring` (measuring_async.py) is",
+            "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
+        },
+    ),
+    Twin(
         "enqueue/operate/operators_async.py",
         "enqueue/operate/operators.py",
         {

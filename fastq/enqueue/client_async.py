@@ -36,6 +36,7 @@ from fastq.awaiting.results_async import AsyncResults
 from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
+from fastq.enqueue.operate.measuring_async import AsyncMeasuring
 from fastq.enqueue.operate.operators_async import AsyncOperators
 from fastq.enqueue.operate.signalling_async import AsyncSignalling
 from fastq.enqueue.sessions_async import AsyncSessions
@@ -58,7 +59,9 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncWorkflows, AsyncOperators, AsyncSignalling, AsyncResults, AsyncJobLogs, AsyncHearing, AsyncDeadLetters):
+class AsyncClient(
+    AsyncWorkflows, AsyncOperators, AsyncSignalling, AsyncMeasuring, AsyncResults, AsyncJobLogs, AsyncHearing, AsyncDeadLetters
+):
     """Enqueue jobs: `await AsyncClient().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(

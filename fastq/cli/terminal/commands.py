@@ -27,6 +27,7 @@ COMMANDS = {
     "health": "ask the supervisor of this host whether it is alive and ready",
     "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
     "logs": "show the records and the prints of a job, follow them live",
+    "stats": "show rates, failures, and how long jobs waited and ran",
     "events": "show what happens in all processes, as it happens",
     "dead": "list discarded jobs in groups, replay and delete them",
     "queues": "list, pause and resume queues",
@@ -44,7 +45,7 @@ COMMANDS = {
 
 ROOMS = {
     **dict.fromkeys(("gates", "unique", "workflows"), "waits"),
-    **dict.fromkeys(("logs", "events"), "history"),
+    **dict.fromkeys(("logs", "events", "stats"), "history"),
     **dict.fromkeys(("doctor", "health"), "checkup"),
     "completion": "shell",
 }

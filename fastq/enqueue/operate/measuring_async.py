@@ -1,0 +1,53 @@
+"""Read the statistics, and count the jobs that live: methods of a client in an event loop.
+
+A part of the class `AsyncClient` (client_async.py), which has the sessions. `Measuring` (measuring.py) is the same part of
+`Client`, and is made from this file. The statements and their checks are those of `fastq stats` (admin/statistics/).
+
+It deliberately counts nothing that a client enqueues: in a transaction of the caller's it does not know whether that commits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from fastq.admin.statistics import asked
+from fastq.admin.statistics.asked import HOUR, LIVING
+
+if TYPE_CHECKING:
+    from fastq.adapters.conn import AsyncConn
+    from fastq.admin.session import Asking
+    from fastq.admin.statistics.asked import By, Since, Step
+    from fastq.admin.statistics.measured import Living, StatRow
+
+T = TypeVar("T")
+
+
+class AsyncMeasuring:
+    """The part of a client that is about statistics."""
+
+    async def stats(
+        self,
+        since: Since = HOUR,
+        by: By | None = None,
+        step: Step | None = None,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        conn: AsyncConn | None = None,
+    ) -> list[StatRow]:
+        """Return the statistics of jobs: rates, failures, and percentiles of how long they waited and ran; in the order of time.
+
+        `since`: a time with a zone, a timedelta, or seconds: the last hour. `by="queue"` or `by="kind"` has a row for each of
+        them, `step="minute"`, `"hour"` or `"day"` one for each of these; without it a row is about the whole time. `queue` and
+        `kind` are of those alone. Minutes are kept for six hours, hours for two weeks, days for FASTQ_STATS_DAYS: older rows are
+        as long as that.
+        """
+        return await self._asked(asked.what_was_counted(since, by, step, queue, kind), conn)
+
+    async def living(self, *, limit: int = LIVING, conn: AsyncConn | None = None) -> list[Living]:
+        """Count the living jobs of each queue by state, up to a limit: where a count has reached it, `at_least` is true."""
+        return await self._asked(asked.jobs_that_live(limit), conn)
+
+    async def _asked(self, asking: Asking[T], conn: AsyncConn | None) -> T:
+        """Run statements that follow one another."""
+        raise NotImplementedError
