@@ -50,6 +50,11 @@ def row_refused(error: BaseException) -> bool:
     return bool(state) and state[:2] not in NO_ROWS_FAULT and not too_slow(error) and not hints.refused(error)
 
 
+def answered(error: BaseException) -> bool:
+    """Tell whether the server has said no; without an answer nobody knows whether the statement was committed."""
+    return bool(_state(error))
+
+
 def forbidden(error: BaseException) -> bool:
     """Tell whether the role lacks a privilege for the statement."""
     return _state(error) == "42501"

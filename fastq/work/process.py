@@ -45,6 +45,7 @@ from fastq.service import Service
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
 from fastq.work.complete.hand_back import hand_back
+from fastq.work.complete.tally import Tally, Untold
 from fastq.work.execute.watchdog import Watchdog
 from fastq.work.forwarder import Forwarder
 from fastq.work.inboxes import Inboxes
@@ -119,7 +120,8 @@ class Process:
         self.modes = modes_for(workers.values(), self.outbox)
         self._sit_down(stands=bool(singletons))
         self.feeds = [self._feed(number, queue) for number, queue in enumerate(config.concurrency)]
-        self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed)
+        tally = Tally() if config.stats else Untold()
+        self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed, tally)
         self.notes = Notes(lambda: db.session(config, seat.url, "progress"))
         self.scribe = Scribe(config.job_log_level, lambda: db.session(config, seat.url, "logs"))
         self.forwarder = Forwarder(config, lambda: db.session(config, seat.url, "events"))

@@ -4,7 +4,8 @@ The first outcome after a quiet moment is written at once; while a statement is 
 with the load, and there is no interval to tune.
 
 This is the thread: it takes batches out of the outbox, has the writer write them, counts the jobs that have left, calls the
-producer when it waits for that, and tries again the jobs that the writer has set aside. The main thread makes the `Completer` and
+producer when it waits for that, tries again the jobs that the writer has set aside, and has the tally of the statistics written
+now and then (tally.py). The main thread makes the `Completer` and
 calls the methods that a service has (`start`, `finish`, `watched`, `owes`); `_run` and all that it calls are the completer's
 thread, which alone writes the attributes that name no other writer. It deliberately knows no statement and no outcome: the
 statements are listed in writes.py, and writer.py decides how a batch that fails is tried again.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fastq.config import Config
     from fastq.jobs.job import Job
     from fastq.postgres.db import Connection
+    from fastq.work.complete.tally import Untold
     from fastq.work.shared.budget import Budget
     from fastq.work.shared.lane import Outbox
 
@@ -42,11 +44,18 @@ class Completer(Threaded):
     """The completer's thread. `completed` counts the jobs that have left for good; the producer reads it to know its room."""
 
     def __init__(
-        self, config: Config, outbox: Outbox, connect: Callable[[], Connection], on_completed: Callable[[int], None]
+        self,
+        config: Config,
+        outbox: Outbox,
+        connect: Callable[[], Connection],
+        on_completed: Callable[[int], None],
+        tally: Untold | None = None,
     ) -> None:
         super().__init__("completer")
         self.outbox = outbox
-        self.writer = Writer(config, self._counted)  # the jobs that it sets aside are read by the producer's thread (held.py)
+        self.writer = Writer(
+            config, self._counted, tally
+        )  # the jobs that it sets aside are read by the producer's thread (held.py)
         self.completed = 0  # written here, read by the producer
         self.sessions = 0  # opened so far; the same
         self.call_when_written: Callable[[], None] | None = None  # set by the producer, which waits; cleared here, by the batch
@@ -84,7 +93,7 @@ class Completer(Threaded):
         return opened
 
     def _run(self) -> None:
-        writer = self.writer
+        writer, tally = self.writer, self.writer.tally
         while True:
             jobs = self.outbox.take(self._at_once)
             if jobs:
@@ -92,12 +101,16 @@ class Completer(Threaded):
             elif self.stopping and (not writer.aside or writer.gives_up):
                 if writer.aside:
                     writer.leave_unwritten(len(writer.aside), "their rows are locked")
+                if not writer.gives_up:
+                    tally.write(writer.session)
                 return
             else:
                 rest = (LAST_REST if self.stopping else LOCKED_REST) if writer.aside else QUIET
                 if (budget := self.budget) is not None and budget.left != budget.trimmed:
                     rest = budget.rest(rest)
-                self.outbox.wait(rest)
+                self.outbox.wait(max(0.0, min(rest, tally.rest(time.monotonic()))))
+            if tally.rest(time.monotonic()) <= 0:
+                tally.write(writer.session)
             if writer.aside and (self.stopping or time.monotonic() >= self._look_at):
                 aside, writer.aside = writer.aside, []
                 self._settle(aside)

@@ -39,13 +39,15 @@ from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.size import Size
 from fastq.work.codec.codec import encode_ids
+from fastq.work.complete.tally import BATCH, Untold
 from fastq.work.complete.writes import cut, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from fastq.config import Config
     from fastq.jobs.job import Job
+    from fastq.jobs.outcome import Fate
     from fastq.postgres.db import Connection
     from fastq.work.complete.writes import Part
 
@@ -62,7 +64,7 @@ LOCKED_REST = 1.0
 class Writer:
     """The way of outcomes into the database. The completer's thread writes; attributes say which others read or write them."""
 
-    def __init__(self, config: Config, connect: Callable[[], Connection]) -> None:
+    def __init__(self, config: Config, connect: Callable[[], Connection], tally: Untold | None = None) -> None:
         # Opened and dropped by the completer's thread; the main thread reads its connection to cut an overdue statement.
         self.session = Kept(connect)
         # Jobs with locked rows. The writer adds to this list in the completer's thread, and the completer takes the whole
@@ -72,6 +74,7 @@ class Writer:
         self.unwritten = 0  # outcomes that could not be written; read by the main thread
         self.give_up_at: float | None = None  # written by the main thread: monotonic time after which nothing is tried again
         self.ending = threading.Event()  # set by the main thread: the process ends, so pauses are short
+        self.tally = tally or Untold()  # counts what has been written
         self._archive = config.archive
         self._size = Size(config.batch, rest=GROW_AFTER)  # jobs in a part
         self._pauses = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
@@ -97,11 +100,13 @@ class Writer:
         emit("completions.unwritten", level=logging.ERROR, count=count, error=why)
 
     def _write(self, jobs: list[Job[Any]]) -> None:
+        elsewhere: list[tuple[Job[Any], Fate]] = []
         try:
-            parts = cut(parts_of(jobs, archive=self._archive), self._size.now)
+            parts = cut(parts_of(jobs, archive=self._archive, elsewhere=elsewhere), self._size.now)
         except Exception as error:  # noqa: BLE001 - a mistake in the class of one outcome must not hold up the batch
             self._bisect(jobs, error)
             return
+        self.tally.elsewhere(elsewhere)
         while parts:
             try:
                 if self._held_up:
@@ -126,7 +131,8 @@ class Writer:
         """Run the statement of a part; report rows that were no longer ours, and jobs that have ended without success."""
         if not part.jobs:
             return
-        name, parameters, began = part.write.statement, _parameters(part), time.monotonic()
+        batches = set() if part.write.columns else set(map(BATCH, part.jobs))
+        name, parameters, began = part.write.statement, _parameters(part, batches), time.monotonic()
         connection = self.session.connection or self.session.open()
         if part.write.hinted:
             rows, row = hints.sending(
@@ -139,6 +145,10 @@ class Writer:
         ours = count == len(part.jobs)
         if not ours and not part.write.unsure:
             emit("ownership.lost", level=logging.WARNING, count=len(part.jobs) - count)
+        if batches:
+            self.tally.plain(part.jobs, batches, count)
+        else:
+            self.tally.others(part.jobs, part.fates, count)
         if part.fates and (ours or not part.write.unsure):
             _tell_ended(part)
             if part.write.tell is not None:
@@ -221,11 +231,14 @@ def _tell_completed(part: Part, took: float) -> None:
         emit("jobs.completed", level=UNLOGGED, count=kinds.total(), kinds=dict(kinds), took=round(took, 6))
 
 
-def _parameters(part: Part) -> list[bytes]:
-    """Return the parameters of a part's statement, without the channel; rows are locked in the order of their ids everywhere."""
+def _parameters(part: Part, batches: Iterable[Any]) -> list[bytes]:
+    """Return the parameters of a part's statement, without the channel; rows are locked in the order of their ids everywhere.
+
+    `batches` are those of its jobs, where it has no columns.
+    """
     jobs, fates = part.jobs, part.fates
     ids = [job.id for job in jobs]
     if not part.write.columns:
-        return [encode_ids(sorted(ids)), encode_ids(list({job.batch.claim for job in jobs}))]
+        return [encode_ids(sorted(ids)), encode_ids(list({batch.claim for batch in batches}))]
     columns = (column.encode([*map(column.value, fates)]) for column in part.write.columns)
     return [encode_ids(ids), encode_ids([job.batch.claim for job in jobs]), *columns]

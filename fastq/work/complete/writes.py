@@ -173,8 +173,11 @@ PLAIN_KEPT, PLAIN_UNKEPT = (place_of(Ending(SUCCESS, False, kept, False, False))
 """The places of the writes for plain successes, with the archive and without it."""
 
 
-def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
-    """Sort a batch by the statements that write it; each is a commit of its own, so that one that was written stays written."""
+def parts_of(jobs: Iterable[Job[Any]], *, archive: bool, elsewhere: list[tuple[Job[Any], Fate]] | None = None) -> list[Part]:
+    """Sort a batch by the statements that write it; each is a commit of its own, so that one that was written stays written.
+
+    Jobs that have ended elsewhere go into that list, with their fates.
+    """
     kept: list[Job[Any]] = []
     unkept: list[Job[Any]] = []
     others: list[Job[Any]] = []
@@ -193,6 +196,8 @@ def parts_of(jobs: Iterable[Job[Any]], *, archive: bool) -> list[Part]:
     for job in others:
         fate = fate_of(job.outcome)
         if fate.elsewhere:
+            if elsewhere is not None:
+                elsewhere.append((job, fate))
             continue
         # only a success asks for the worker: a job that failed may have none here
         is_kept = fate.state is not SUCCESS or (archive and job.batch.worker.archive)

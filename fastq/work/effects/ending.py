@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from fastq.jobs.job import Job
 
-ELSEWHERE = Fate(elsewhere=True)
+NOBODYS = Fate(elsewhere=True, unsure=True)
+"""The fate of a job that was taken away: it is no matter of this process any more."""
 
 AUTOCOMMIT = (
     "expected a connection on which statements share a transaction, got one in autocommit, where each is "
@@ -98,10 +99,9 @@ class BlockEnd(Protocol):
 class Ended(Standing):
     """The job has ended in its transaction, with that outcome."""
 
-    fate = ELSEWHERE
-
     def __init__(self, result: object) -> None:
         self._result = result
+        self.fate = replace(fate_of(result), elsewhere=True)
 
     def after(self, job: Job[Any], value: object, error: BaseException | None, *, leaving: bool) -> object:  # noqa: ARG002 - Standing's
         """Tell of a value or an error that comes too late."""
@@ -119,7 +119,7 @@ class Ended(Standing):
 class Lost(Standing):
     """The job was taken away: no value and no error of this attempt counts any more."""
 
-    fate = ELSEWHERE
+    fate = NOBODYS
 
     def after(self, job: Job[Any], value: object, error: BaseException | None, *, leaving: bool) -> object:  # noqa: ARG002 - Standing's
         """Stay."""
