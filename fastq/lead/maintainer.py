@@ -6,7 +6,7 @@ its chores here, for that start alone. Worker processes never lead.
 
     leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
     schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked, unique,
-                    subscriptions | gate, pauses, workflow | reindex
+                    subscriptions, statistics | gate, pauses, workflow | reindex
 
 The bar separates tracks, each a thread and a connection, so that a long chore keeps neither due jobs nor a lost host waiting.
 
@@ -28,6 +28,7 @@ from fastq.lead.chores.processes import Processes
 from fastq.lead.chores.promote import Promote
 from fastq.lead.chores.prune import Prune
 from fastq.lead.chores.reindex import Reindex
+from fastq.lead.chores.statistics import Statistics
 from fastq.lead.chores.subscriptions import Subscriptions
 from fastq.lead.chores.unled import Unled
 from fastq.lead.chores.unworked import Unworked
@@ -150,7 +151,7 @@ def domain_chores(config: Config) -> Sequence[Sequence[Chore]]:
 def schema_chores(_: Config) -> Sequence[Sequence[Chore]]:
     """Make the chores that one supervisor of the whole schema does."""
     return [
-        [Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked(), Sweep(), Subscriptions()],
+        [Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked(), Sweep(), Subscriptions(), Statistics()],
         [Gatekeeper(), Pauses(), Steward()],
         [Reindex()],
     ]

@@ -26,6 +26,9 @@ class UpkeepSettings:
     job_log_days: float = setting(
         3.0, number(0.01, 3_650), "days to keep what jobs have logged and printed", "it is large, and read while it is fresh"
     )
+    stats_days: float = setting(
+        400.0, number(1, 3_650), "days to keep the statistics of a day", "a year, and what to compare its beginning with"
+    )
     reindex_interval: float = setting(
         86_400.0, seconds(0, 31_536_000), "seconds between looks whether an index is worth building anew; 0: never", "daily"
     )

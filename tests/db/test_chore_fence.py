@@ -45,7 +45,10 @@ insert into fastq.workflow_step (workflow, step, job, kind, unmet, fate)
     values (1, 0, 66, 'nap', 0, 'go'), (1, 1, 66, 'nap', 0, null);
 insert into fastq.workflow_event (workflow, step, state) values (1, 0, 'completed');
 insert into fastq.subscription (filter, expires_at) values ('{}', '2000-01-01');
-insert into fastq.event (subscription, source, number, start_at, size, events) values (66, 'h:1:x', 0, 0, 0, '[]')
+insert into fastq.event (subscription, source, number, start_at, size, events) values (66, 'h:1:x', 0, 0, 0, '[]');
+insert into fastq.stat_due values (2, null, '2000-01-01');
+insert into fastq.stat select '2000-01-01', grain, 'default', 'nap', 'completed', 1, 0, 0, 0, 0, '{}', '{}'
+    from unnest(array[0, 3]) as grain
 """
 DAY = ("2000-01-01 00:00Z", "2000-01-02 00:00Z")
 FENCED = {  # parameters after the fence, with which the statement would change something
@@ -75,6 +78,9 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "periodic_rewind": (None,),
     "process_forget": (600.0,),
     "queue_forget": (60.0, 10),
+    "stat_note": (),
+    "stat_prune": (400.0, 3600.0, 10),
+    "stat_roll": (0, 1, "minute", 0.0, 10),
     "step_forget": (0, "", "", 100, 3600.0),
     "subscription_prune": (60.0, 60.0, 10),
     "unique_sweep": ("", 10),
@@ -109,6 +115,8 @@ TABLES = (
     "workflow",
     "workflow_step",
     "workflow_event",
+    "stat",
+    "stat_due",
 )
 LEASES = "select name, queues from fastq.lease order by name"  # what taking one over leaves as it is
 

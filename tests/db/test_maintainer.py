@@ -24,6 +24,7 @@ SCHEMA_CHORES = {
     "pauses",
     "workflow",
     "unique",
+    "statistics",
     "reindex",
 }
 

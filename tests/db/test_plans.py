@@ -121,6 +121,12 @@ PARAMETERS = {
     "process_end": (IDS, "host:1:x"),
     "queue_forget": (*FENCE, 60.0, 100),
     "queue_unworked": (100,),
+    "stat_living": (100,),
+    "stat_note": FENCE,
+    "stat_notes": (100, 200, 5_000),
+    "stat_prune": (*FENCE, 400.0, 3_600.0, 100),
+    "stat_read": (3_600.0, None, "minute", "kind", None, None),
+    "stat_roll": (*FENCE, 0, 1, "minute", 0.0, 1_000),
     "step_forget": (*FENCE, 5, "step", "charge", 100, 3600.0),
     "step_list": (5,),
     "step_outcome": ("1000", 5, "charge", 10),
@@ -158,6 +164,7 @@ PARAMETERS = {
 INDEX = re.compile(
     r"\b(?:job|job_step|once|periodic|periodic_tick|process|gate_event|gate_permit)_(?:ready|pkey|due|waiting|cancel_requested|id)\b"
     r"|\b(?:job_archive_id|job_log_pkey|job_log_at|dead_ended|dead_pkey|dead_count_pkey|unique_key_pkey|unique_key_success)\b"
+    r"|\bstat_(?:at|due_seq|due_at)\b"
     r"|\bworkflow(?:_(?:step|edge|event))?_(?:pkey|open|ended|name|fate|child|of)\b"
 )
 WALKS = {
@@ -167,12 +174,13 @@ WALKS = {
     "gate_held": {"gate_permit"},
     "gate_stalled": {"gate_permit"},
     "gate_sweep": {"gate_permit"},
+    "stat_note": {"job_seq"},
     "job_why": {"gate_permit", "lease"},
 }
 """Tables that a statement is to read from end to end."""
 
 GROWS = {"dead", "job", "job_log", "job_step", "gate_permit", "gate_event", "unique_key"}
-GROWS |= {"workflow", "workflow_step", "workflow_edge", "workflow_event"}
+GROWS |= {"stat", "stat_due", "workflow", "workflow_step", "workflow_edge", "workflow_event"}
 FIRST = {
     "doctor_due": {"job_due"},
     "job_due": {"job_due"},
@@ -180,6 +188,9 @@ FIRST = {
     "job_to_cancel": {"job_cancel_requested"},
     "kind_waiting": {"job_waiting"},
     "queue_unworked": {"job_ready", "job_waiting"},
+    "stat_living": {"job_ready", "job_due", "job_waiting"},
+    "stat_note": {"stat_due_seq"},
+    "stat_prune": {"stat_due_seq"},
     "waiting_known": {"job_waiting"},
     "workflow_fated": {"workflow_step_fate"},
     "workflow_prune": {"workflow_ended"},
@@ -245,6 +256,12 @@ def crowded(server, request):
     opened.execute(
         "insert into fastq.dead (id, finalized_at, priority, max_attempts, queue, kind, cause, args, error)"
         " select n, now() + n * interval '1 us', 1, 25, 'default', 'nap', 'failed', '{}', ''"
+        " from generate_series(1, 10000) n"
+    )
+    opened.execute("insert into fastq.stat_due select n * 100, null, now() from generate_series(1, 10000) n")
+    opened.execute(
+        "insert into fastq.stat"
+        " select now() - n / 10 * interval '1 minute', n % 4, 'default', 'nap', 'completed', 1, 0, 0, 0, 0, '{}', '{}'"
         " from generate_series(1, 10000) n"
     )
     opened.execute("select brin_summarize_new_values('fastq.job_archive_default_id_finalized_at_idx')")
@@ -322,6 +339,21 @@ def test_a_statement_that_was_prepared_while_its_tables_were_empty_looks_rows_up
 
     walks = {name: {f"{table}_pkey" for table in tables} for name, tables in WALKS.items()}
     assert {name: found - walks.get(name, set()) for name, found in walked.items() if found - walks.get(name, set())} == FIRST
+
+
+def test_the_count_of_living_jobs_stops_at_its_limit_and_walks_over_no_table_by_plans_of_the_servers_choice(crowded):
+    """It runs in sessions of operators and clients, which pin no plans."""
+    crowded.execute("begin")
+    for name in ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_sort"):
+        crowded.execute(f"set local {name} = on")
+    [[[explained]]] = crowded.execute(
+        "explain (analyze, buffers, costs off, timing off, format json) " + db.statement("stat_living").replace("$1", "100")
+    )
+    crowded.execute("rollback")
+
+    plan = explained["Plan"]
+    assert "job" not in {node["Relation Name"] for node in nodes(plan) if node["Node Type"] == "Seq Scan"}
+    assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 500, "of the table's thousands"
 
 
 def test_every_statement_that_names_an_index_is_looked_at_here():

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from fastq import Args, Client, Enqueue, Every, Kind, Limit, Registry, Unique, admin, use_keys
-from fastq.admin import dead, gates, leaders, periodic
+from fastq.admin import dead, gates, leaders, periodic, statistics
 from fastq.admin.sealed import rotation
 from fastq.args.secret import ring
 from fastq.lead import definitions
@@ -147,6 +147,17 @@ def forward_events(session):
         session.run("event_write", [1], ["h:1:x"], [0], [0], [1], ["[]"], 15.0)
 
 
+def read_statistics(session):
+    assert statistics.stats(session, by="kind") == []
+    assert [(row.queue, row.at_least) for row in statistics.living(session)] == [("default", False)]
+
+
+def count_jobs(session):
+    [(_, firsts, _, _)] = session.run("stat_notes", 1, 2, 10)
+    assert len(firsts) == 1
+    session.run("stat_write", ["default"], ["sort"], ["completed"], [None], [1], [0], [0.0], [0], [0.0], ["{}"], ["{}"])
+
+
 def change_jobs(session):
     assert [change.outcome for change in admin.cancel_jobs(session, [1])] == ["cancelled"]
     assert [change.outcome for change in admin.retry_jobs(session, [1, 3])] == ["available", "available"]
@@ -273,6 +284,7 @@ ACTIONS = {
     "list the keys of unique jobs": admin.list_keys,
     "give up the key of a unique job": lambda session: session.run("unique_release", "00", 1),
     "read [what jobs have logged](job-logs.md)": read_logs,
+    "read [statistics](statistics.md)": read_statistics,
     "list queues": admin.list_queues,
     "say why a job waits": lambda session: admin.why_job(session, 1),
     "list gates": list_gates,
@@ -299,6 +311,7 @@ ACTIONS = {
     "write what jobs log": write_logs,
     "hear [events](events.md)": hear_events,
     "tell of events": forward_events,
+    "count jobs, for statistics": count_jobs,
     "lead: make and drop partitions of the archive": partitions.ensure_partitions,
     "migrate": lambda session: session.execute("alter table fastq.job add column more text"),
 }
@@ -392,6 +405,20 @@ def test_an_enqueuer_with_the_grants_for_events_hears_them_and_reads_no_jobs(gra
         conn.execute(f"set local role {PREFIX}web")
 
         hear_events(db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False))
+
+        with pytest.raises(NO_RIGHT):
+            conn.execute("select args from fastq.job")
+        conn.rollback()
+
+
+def test_an_enqueuer_with_the_grants_for_statistics_reads_them(granted):
+    page = (DOCS / "postgres.md").read_text()
+    [more] = re.findall(r"^```sql\n(grant select on fastq\.stat to .*?)^```", page, re.MULTILINE | re.DOTALL)
+    with psycopg.connect(granted, cursor_factory=psycopg.RawCursor) as conn:
+        conn.execute(more.replace("shop_", PREFIX).encode())
+        conn.execute(f"set local role {PREFIX}web")
+
+        read_statistics(db.Connection(conn, "fastq", prepare=False, timeout=10, owned=False))
 
         with pytest.raises(NO_RIGHT):
             conn.execute("select args from fastq.job")
