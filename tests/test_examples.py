@@ -271,6 +271,15 @@ def check_events(database: str, printed: str) -> None:
     assert states(database) == [("pay", "completed", 2, 1), ("pay", "discarded", 2, 1)]
 
 
+def check_stats(database: str, printed: str) -> None:
+    assert states(database) == [("parcel", "completed", 52, 1), ("parcel", "discarded", 8, 1)]
+    show = [sys.executable, "-m", "examples.stats", "show"]
+    environment = {**os.environ, "FASTQ_DATABASE_URL": database}
+    told = subprocess.run(show, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+    assert told.startswith("60 of kind parcel, 8 of them sent back\nhalf of them took up to ")
+    assert told.endswith("of 60 attempts were timed\n0 more wait\n")
+
+
 def check_dead_letters(database: str, printed: str) -> None:
     assert [row[:3] for row in states(database)] == [("mend", "completed", 1), ("pay", "completed", 6), ("pay", "discarded", 6)]
     assert "6 jobs of kind pay failed: ConnectionError: <address> did not answer for order <n>" in printed
@@ -329,6 +338,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "results": check_results,
     "job_logs": check_job_logs,
     "events": check_events,
+    "stats": check_stats,
     "dead_letters": check_dead_letters,
     "expiry": check_expiry,
     "steps": check_steps,
