@@ -40,7 +40,7 @@ ROOMS = (
     "work/shared admin lead/term",
     "admin/dead admin/deploys admin/doctor admin/sealed admin/statistics",
     "enqueue/operate",
-    "work/bundles work/codec lead/chores lead/gate lead/rescue lead/unique lead/workflow enqueue",
+    "work/bundles work/codec lead/chores lead/gate lead/observed lead/rescue lead/unique lead/workflow enqueue",
     "work/cursor lead",
     "work/claim work/execute work/complete",
     "work/effects work/isolated work/steps",

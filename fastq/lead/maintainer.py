@@ -28,11 +28,11 @@ from fastq.lead.chores.processes import Processes
 from fastq.lead.chores.promote import Promote
 from fastq.lead.chores.prune import Prune
 from fastq.lead.chores.reindex import Reindex
-from fastq.lead.chores.statistics import Statistics
-from fastq.lead.chores.subscriptions import Subscriptions
 from fastq.lead.chores.unled import Unled
 from fastq.lead.chores.unworked import Unworked
 from fastq.lead.gate.gatekeeper import Gatekeeper
+from fastq.lead.observed.statistics import Statistics
+from fastq.lead.observed.subscriptions import Subscriptions
 from fastq.lead.rescue.rescue import Rescue
 from fastq.lead.term.domains import DEFAULT, DomainQueues, Domains
 from fastq.lead.term.term import Term

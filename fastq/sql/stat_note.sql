@@ -1,5 +1,5 @@
 -- what: notes that all seqs from the next one on are given out after this moment, if any was given out since the last note.
--- called by: lead/chores/statistics. $1-$3 fence.
+-- called by: lead/observed/statistics. $1-$3 fence.
 -- index: stat_due_seq; lease_pkey.
 -- locks: the lease's row, for key share; the new row.
 with held as (

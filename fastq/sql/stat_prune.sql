@@ -1,6 +1,6 @@
 -- what: deletes up to $6 rows of statistics of days that began $4 days ago or earlier, and up to $6 notes of when seqs were given out
 --       that are $5 seconds old, but the first one: it tells of all seqs before the others. Says how many of both.
--- called by: lead/chores/statistics. $1-$3 fence.
+-- called by: lead/observed/statistics. $1-$3 fence.
 -- index: stat_at; stat_due_at; stat_due_seq; lease_pkey.
 -- locks: the lease's row, for key share; the rows that it deletes.
 with held as (

@@ -1,7 +1,7 @@
 -- what: puts up to $8 rows of grain $4 that are $7 seconds old, the oldest first, into rows of grain $5, one for each $6 ('minute', 'hour',
 --       'day'), queue, kind and outcome: deletes them, and the rows that these are to be added to, and inserts the sums. So a count is in
 --       one row before and after, whatever dies. Says how many rows it has taken.
--- called by: lead/chores/statistics. $1-$3 fence.
+-- called by: lead/observed/statistics. $1-$3 fence.
 -- index: stat_at; lease_pkey.
 -- locks: the lease's row, for key share; the rows that it deletes, which nobody else changes while the lease is held.
 with held as (

@@ -1,6 +1,6 @@
 -- what: deletes the subscriptions that ended $4 seconds ago, and up to $6 sheets of events that are older than $5 seconds or belong to
 --       none. Answers with the numbers of both, and of the subscriptions that are left.
--- called by: lead/chores/subscriptions. $1-$3 fence.
+-- called by: lead/observed/subscriptions. $1-$3 fence.
 -- index: lease_pkey; event_pkey; else none: there are few subscriptions, and each process writes few sheets.
 -- locks: the lease's row, for key share; the rows that it deletes; locked ones are skipped.
 with held as (

@@ -13,7 +13,7 @@ Invariants:
 - A sheet is written once, also if the answer to its statement was lost.
 
 It deliberately removes no subscription: rows are the business of the programs that subscribe and of the leader
-(lead/chores/subscriptions.py). It takes away its own old sheets alone, so that a program that does not read fills no table.
+(lead/observed/subscriptions.py). It takes away its own old sheets alone, so that a program that does not read fills no table.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 from fastq import Args, AsyncClient, Client, Job
 from fastq.errors import FastqError, OptionError
 from fastq.events import UNLOGGED, emit, emit_each, heard, timed
-from fastq.lead.chores.subscriptions import AGAIN, IDLE, NAP, Subscriptions
+from fastq.lead.observed.subscriptions import AGAIN, IDLE, NAP, Subscriptions
 from fastq.postgres import db
 from fastq.subscribing import event_stream, tray
 from fastq.work import forwarder

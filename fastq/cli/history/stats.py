@@ -44,7 +44,7 @@ BARS, PLAIN = "▁▂▃▄▅▆▇█", "_.:-=+*#"
 """The heights of a rate, from none to most; and where the terminal cannot show them."""
 
 MINUTES, HOURS = 6 * 3_600.0, 14 * 86_400.0
-"""Seconds up to which a rate is made of minutes, or of hours; they are kept for so long (lead/chores/statistics.py)."""
+"""Seconds up to which a rate is made of minutes, or of hours; they are kept for so long (lead/observed/statistics.py)."""
 
 SHORT, SHORTEST = 0.0995, 0.0005
 """Seconds below which a time is written in milliseconds, and up to which it is none that a person looks for."""
