@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import pq
+from psycopg.rows import tuple_row
 
 from fastq.errors import OptionError
 from fastq.postgres import moments
@@ -110,7 +111,7 @@ def joined(raw: Any, schema: str, timeout: float) -> Iterator[Joined]:
     if (encoding := raw.info.parameter_status("client_encoding") or ENCODING) != ENCODING:
         raise OptionError(f"conn: expected a client_encoding of {ENCODING}, got {encoding}")
     notice, notify = raw.pgconn.notice_handler, raw.pgconn.notify_handler
-    twin = psycopg.Connection[tuple[Any, ...]](raw.pgconn)
+    twin: psycopg.Connection[tuple[Any, ...]] = psycopg.Connection(raw.pgconn, row_factory=tuple_row)
     twin.prepare_threshold = None  # the names of prepared statements are those of the session, and the owner counts them
     moments.read_all(twin)
     if raw.autocommit and status is pq.TransactionStatus.IDLE:

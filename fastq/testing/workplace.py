@@ -96,7 +96,6 @@ class Workplace:
         self.away = Away(config, self.held)
         self.producer = HandProducer(self, registry.workers, lambda: connection)
         self.notes = HandNotes(lambda: connection)
-        self.scribe = HandScribe(config.job_log_level, lambda: connection)
 
     def close(self) -> None:
         """Close its pipe and its board."""
@@ -112,12 +111,12 @@ class Workplace:
             continue
         self._keep(once=once)
         with ExitStack() as heard:
-            self._hear(heard)
+            scribe = self._hear(heard)
             while any(lane.inbox for lane in self.feeds[0].lanes):
                 for mode in self.modes:
                     yield from mode.execute()
             self.notes.write()
-            self.scribe.write()
+            scribe.write()
         self._write()
 
     def _claims(self) -> bool:
@@ -145,13 +144,15 @@ class Workplace:
         self.outbox.jobs.extend(self._returned)
         feed.put(mine, 0)
 
-    def _hear(self, heard: ExitStack) -> None:
-        """Take the notes and the log lines of the jobs."""
+    def _hear(self, heard: ExitStack) -> HandScribe:
+        """Take the notes of the jobs and, for this turn, their log lines: between two turns it is the test that prints."""
         progress.use(self.notes.take)
         heard.callback(progress.use, None)
+        scribe = HandScribe(self.config.job_log_level, lambda: self._connection)
         if keeping.is_wanted():
-            self.scribe.start()
-            heard.callback(self.scribe.finish, 0.0)
+            scribe.start()
+            heard.callback(scribe.finish, 0.0)
+        return scribe
 
     def _write(self) -> None:
         """Write all outcomes, and keep the results."""

@@ -318,6 +318,36 @@ def test_steps_notes_logs_and_transactions_reach_the_database(jobs, client, url)
         execute(url, "drop table if exists effect_of_a_test")
 
 
+def test_what_each_job_of_a_drain_prints_is_kept_and_what_the_test_prints_is_not(jobs, client):
+    own = Registry(logs=True)
+
+    @own.register
+    class MailPrints(Worker[MailArgs]):
+        def work(self, job: Job[MailArgs]) -> None:
+            print("mail to", job.args.to)
+
+    ids = client.enqueue_many([MailArgs("ada"), MailArgs("bob")])
+    print("not of a job")
+    jobs.drain(registry=own)
+
+    assert [[line.text for line in client.logs(id_)] for id_ in ids] == [["mail to ada"], ["mail to bob"]]
+
+
+def test_a_job_that_waits_for_a_signal_goes_on_when_it_has_come(jobs, client):
+    own = Registry()
+
+    @own.register
+    class StepWaits(Worker[StepArgs]):
+        def work(self, job: Job[StepArgs]) -> object:
+            return job.wait_for("approved", str).value
+
+    number = client.enqueue(StepArgs("ada"))
+    assert states(jobs.drain(registry=own)) == [("step", "waiting")]
+    client.signal(number, "approved", "by bob")
+
+    assert [ran.output for ran in jobs.drain(registry=own)] == ["by bob"]
+
+
 # What a leader does.
 
 

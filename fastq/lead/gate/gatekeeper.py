@@ -88,8 +88,8 @@ class Gatekeeper:
 
     name = "gate"
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now  # seconds on a clock that never goes back
+    def __init__(self, now: Callable[[], float] | None = None) -> None:
+        self._now = now or time.monotonic  # seconds on a clock that never goes back
         self._keeper: Keeper | None = None  # None: to be made of the tables
         self._session: object = None  # of which the memory is; another chore of the track may have found out that it was lost
         self._log = Log()
