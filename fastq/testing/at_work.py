@@ -26,7 +26,7 @@ from fastq.enqueue.client import Client
 from fastq.enqueue.settings import Settings
 from fastq.errors import ConfigError, FastqError, OptionError
 from fastq.postgres import db
-from fastq.testing.clock import moved
+from fastq.testing.clock import checked, moved, span_of
 from fastq.testing.leading import Leading
 from fastq.testing.matching import read
 from fastq.testing.reached import Ways, joining
@@ -166,9 +166,7 @@ class AtWork:
         with moved(connection) as clock:
             now = clock.now
             clock.stand(now)  # or the time that the jobs take would count
-            if not isinstance(until, datetime):
-                until = now + (until if isinstance(until, timedelta) else timedelta(seconds=until))
-            yield {"clock": clock, "until": until}
+            yield {"clock": clock, "until": checked(until) if isinstance(until, datetime) else now + span_of(until)}
 
 
 @contextmanager

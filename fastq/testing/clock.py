@@ -133,13 +133,11 @@ class Clock:
 
     def forward(self, by: float | timedelta) -> None:
         """Move the clock on, by seconds or a timedelta."""
-        self._set("update fastq.test_time set still = still + $1::interval, shift = shift + $1::interval", _span(by))
+        self._set("update fastq.test_time set still = still + $1::interval, shift = shift + $1::interval", span_of(by))
 
     def stand(self, at: datetime) -> None:
         """Have the clock stand still at a time."""
-        if at.tzinfo is None:
-            raise OptionError(f"{at!r}: expected a datetime with a time zone, such as datetime.now(UTC)")
-        self._set("update fastq.test_time set still = $1::timestamptz", at)
+        self._set("update fastq.test_time set still = $1::timestamptz", checked(at))
 
     def _set(self, text: str, value: Any) -> None:
         self._connection.execute(in_schema(text.replace(" + ", " operator(pg_catalog.+) "), self._connection.schema), value)
@@ -166,7 +164,15 @@ def moved(connection: Connection) -> Iterator[Clock]:
             statements.use_clock("")
 
 
-def _span(by: float | timedelta) -> timedelta:
+def checked(at: Any) -> datetime:
+    """Return a time that has a zone, or raise OptionError."""
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        raise OptionError(f"{at!r}: expected a datetime with a time zone, such as datetime.now(UTC)")
+    return at
+
+
+def span_of(by: float | timedelta) -> timedelta:
+    """Return seconds or a timedelta as a timedelta."""
     if isinstance(by, bool) or not isinstance(by, int | float | timedelta):
         raise OptionError(f"{by!r}: expected seconds, or a timedelta")
     return by if isinstance(by, timedelta) else timedelta(seconds=by)

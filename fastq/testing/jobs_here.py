@@ -63,7 +63,7 @@ class Jobs(AtWork):
         _none(wanted, self._seen(wanted, self._rows(conn)))
 
     def work_one(self, *, registry: Registry | None = None, raising: bool = True, conn: Any = None) -> Ran | None:
-        """Have the job worked that is next, or a batch worker's jobs; return how it ended, None if no job is available.
+        """Have the next job worked; return how it ended, None if no job is available. Of a batch worker's jobs that is the first.
 
         The exception of an attempt that failed is raised, once its outcome is written, unless `raising=False`.
         """

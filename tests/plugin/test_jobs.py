@@ -456,6 +456,14 @@ def test_until_works_each_job_at_its_time(jobs, client):
     jobs.assert_enqueued(MailArgs, to="never", state="scheduled")
 
 
+def test_a_time_without_a_zone_is_refused(jobs):
+    naive = THEN.replace(tzinfo=None)
+    with pytest.raises(OptionError, match="expected a datetime with a time zone"):
+        jobs.drain(until=naive)
+    with pytest.raises(OptionError, match="expected a datetime with a time zone"), jobs.frozen(naive):
+        pass
+
+
 def test_a_database_that_was_not_prepared_says_so(database):
     jobs = Jobs(registry, database)
     with pytest.raises(FastqError, match=r"call fastq.testing.prepare"), jobs.frozen(THEN):
