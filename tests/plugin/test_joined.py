@@ -1,6 +1,7 @@
 """Jobs that a test enqueues in a transaction of its own, and never commits: seen and worked on the test's connection."""
 
 import asyncio
+import unittest
 from dataclasses import dataclass
 
 import asyncpg
@@ -169,6 +170,40 @@ def test_the_connection_of_django_within_an_atomic_block(jobs, client, url):
             assert [ran.state for ran in jobs.drain(conn=connection)] == ["completed"]
             transaction.set_rollback(True, using=connection.alias)
         rollback()
+    assert execute(url, COUNT) == [(0,)]
+
+
+@pytest.mark.further
+def test_a_test_case_of_django_with_a_worker_that_uses_the_orm(client, url):
+    own = Registry()
+
+    @own.register
+    class MailAsks(Worker[MailArgs]):
+        def work(self, job: Job[MailArgs]) -> object:
+            from django.db import connection
+
+            with connection.cursor() as cursor:
+                cursor.execute("insert into effect values (%s) returning name", [job.args.to])
+                return cursor.fetchone()
+
+    with in_django(url) as (connection, _, rollback):
+        rollback()
+        connection.set_autocommit(True)
+        from django.test import TestCase
+
+        class SignUp(TestCase):
+            def test_it(self):
+                jobs = Jobs(own, conn=connection)
+                client.enqueue(MailArgs("ada"), conn=connection)
+                jobs.assert_enqueued(MailArgs, to="ada")
+                self.assertEqual([ran.output for ran in jobs.drain()], [["ada"]])  # noqa: PT009 - of unittest
+                jobs.close()
+
+        result = unittest.TestResult()
+        unittest.TestSuite([SignUp("test_it")]).run(result)
+
+    assert (result.testsRun, result.errors, result.failures) == (1, [], [])
+    assert execute(url, "select count(*) from effect") == [(0,)]
     assert execute(url, COUNT) == [(0,)]
 
 
