@@ -8,12 +8,13 @@ Invariants:
 - No more is started than was asked for. Jobs that were claimed beside it, since a batch worker takes many, are handed back as at
   the stop of a process.
 - An error of the database is raised in the test; nothing is tried again.
+- No job stays claimed that was not started, unless the database cannot be told.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from fastq.errors import FastqError
 from fastq.joblogs import keeping
 from fastq.jobs.outcome import Release
 from fastq.jobs.worker import BUNDLES
+from fastq.postgres import db
 from fastq.results import progress
 from fastq.testing.hands import HANDS, HandCompleter, HandFeed, HandMode, HandNotes, HandProducer, HandScribe
 from fastq.testing.ran import failure_of, ran, read_states
@@ -98,8 +100,13 @@ class Workplace:
         self.notes = HandNotes(lambda: connection)
 
     def close(self) -> None:
-        """Close its pipe and its board."""
-        self._closing.close()
+        """Hand back the jobs that have not started, since the test has met an error; close the pipe and the board."""
+        left = self.feeds[0].drain()
+        for job in left:
+            job.outcome = Release()
+        self.outbox.jobs.extend(left)
+        with self._closing, suppress(db.Error):
+            self._writing.write()
 
     def turn(self, *, once: bool) -> Iterator[Coroutine[Any, Any, None]]:
         """Claim, execute and write: one job, or `once` not asked for all of a batch worker that came with it.

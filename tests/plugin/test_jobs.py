@@ -510,6 +510,8 @@ def test_async_jobs_in_a_thread_with_a_running_loop_are_refused(jobs, client):
 
     with pytest.raises(FastqError, match="expected AsyncJobs"):
         asyncio.run(test())
+    assert jobs.assert_enqueued(PollArgs, state="available").attempt == 0
+    assert states(jobs.drain()) == [("poll", "completed")]
 
 
 def test_a_client_of_the_applications_own_leads_to_the_test_for_a_while(jobs, url):
