@@ -38,7 +38,7 @@ ROOMS = (
     "schema adapters service",
     "leases awaiting joblogs/reading subscribing",
     "work/shared admin lead/term",
-    "admin/dead admin/deploys admin/doctor admin/sealed admin/statistics",
+    "admin/dead admin/deploys admin/doctor admin/running admin/sealed admin/statistics",
     "enqueue/operate",
     "work/bundles work/codec lead/chores lead/gate lead/observed lead/rescue lead/unique lead/workflow enqueue",
     "work/cursor lead",

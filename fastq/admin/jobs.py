@@ -138,10 +138,13 @@ def list_jobs(
     queue: str | None = None,
     tag: str | None = None,
     limit: int = 50,
+    before: int | None = None,
 ) -> JobList:
-    """Return the newest jobs that fit, living and finished."""
+    """Return the newest jobs that fit, living and finished; with `before` those with lower ids."""
     give_up = time.monotonic() + PATIENCE
     high = int(connection.run_one("job_newest_id")[0])
+    if before is not None:
+        high = min(high, before - 1)
     wanted = [state.value for state in states] or None
     found: list[JobRow] = []
     window = FIRST_WINDOW

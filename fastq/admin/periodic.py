@@ -50,6 +50,22 @@ class PeriodicRow:
         return "on" if self.led else "no leader"
 
 
+@dataclass(frozen=True, slots=True)
+class TickRow:
+    """One tick that was enqueued; `state` is None if its job is kept no longer."""
+
+    tick: datetime
+    job: int
+    state: str | None
+    attempted_at: datetime | None
+    finalized_at: datetime | None
+
+
+def list_ticks(connection: Connection, name: str, limit: int = 20) -> list[TickRow]:
+    """Return the last ticks of a periodic job, newest first."""
+    return [TickRow(*row) for row in connection.run("periodic_history", check_name(name), limit)]
+
+
 def list_periodic(connection: Connection) -> list[PeriodicRow]:
     """Return all periodic jobs by name."""
     return [PeriodicRow(*row) for row in connection.run("periodic_list", None)]

@@ -1,7 +1,7 @@
 -- what: up to $6 discarded jobs that ended at the time $1 with an id below $2, or before that time, and not before $3; the newest first.
 --       Answers with time, id, kind, queue, cause, the last error, the job that replays it, and whether it is a step; without an error
 --       for jobs that are not of kind $4 and queue $5 (null: any).
--- called by: admin/dead/letters, admin/dead/letters_async: to group them.
+-- called by: admin/dead/lately, admin/dead/letters, admin/dead/letters_async: to group them.
 -- index: dead_ended.
 -- locks: none.
 select finalized_at, id, kind, queue, cause,

@@ -14,8 +14,9 @@ import pytest
 
 from fastq.admin.jobs import JobDetail, JobRow
 from fastq.admin.leaders import ChoreRow, LeaseRow
-from fastq.admin.periodic import PeriodicRow
+from fastq.admin.periodic import PeriodicRow, TickRow
 from fastq.admin.queues import QueueRow, WaitingRow
+from fastq.admin.running import ProcessRow, RunningRow
 from fastq.admin.why import Facts
 from fastq.enqueue.copies import Copy
 from fastq.jobs.spec import JobSpec
@@ -391,6 +392,9 @@ ROWS = {
     "job_show": (JobDetail, 0),
     "job_why": (Facts, 0),
     "periodic_list": (PeriodicRow, 0),
+    "periodic_history": (TickRow, 0),
+    "process_list": (ProcessRow, 0),
+    "job_running": (RunningRow, 0),
     "periodic_due": (Scheduled, 3),
     "queue_list": (QueueRow, 0),
     "kind_waiting": (WaitingRow, 0),

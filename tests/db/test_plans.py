@@ -55,6 +55,8 @@ PARAMETERS = {
     "job_finish_late": (IDS, CLAIMS * 3, ["cancelled"] * 3, [None] * 3, ["expired"] * 3, [False] * 3, None),
     "job_first": ("default", *START, *[END] * 4, IDS),
     "job_first_available": ("default", *START, *[MANY] * 4),
+    "job_running": (2_000, 50),
+    "periodic_history": ("daily", 20),
     "job_list": (1_000, 2_000, None, None, None, None, 10),
     "job_locked": (IDS,),
     "job_of_claim": ("default", 0, CLAIM),
@@ -183,6 +185,7 @@ GROWS = {"dead", "job", "job_log", "job_step", "gate_permit", "gate_event", "uni
 GROWS |= {"stat", "stat_due", "workflow", "workflow_step", "workflow_edge", "workflow_event"}
 FIRST = {
     "doctor_due": {"job_due"},
+    "job_running": {"job_ready"},
     "job_due": {"job_due"},
     "log_sizes": {"job_log_at"},
     "job_to_cancel": {"job_cancel_requested"},

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from fastq import Args, Client, Enqueue, Every, Kind, Limit, Registry, Unique, admin, use_keys
-from fastq.admin import dead, gates, leaders, periodic, statistics
+from fastq.admin import dead, gates, leaders, periodic, running, statistics
 from fastq.admin.sealed import rotation
 from fastq.args.secret import ring
 from fastq.lead import definitions
@@ -210,6 +210,11 @@ def pause_queues(session):
         assert admin.resume(session, target)
 
 
+def list_running(session):
+    assert running.list_processes(session) == []
+    assert running.list_running(session) == []
+
+
 def list_gates(session):
     assert [(row.name, row.admitted) for row in gates.list_gates(session)] == [("mail-api", 2)]
 
@@ -287,12 +292,14 @@ ACTIONS = {
     "read [statistics](statistics.md)": read_statistics,
     "list queues": admin.list_queues,
     "say why a job waits": lambda session: admin.why_job(session, 1),
+    "list hosts, processes and running jobs": list_running,
     "list gates": list_gates,
     "list leaders and the runs of their chores": list_leaders,
     "ask for [the backlog and the lag](health.md#scaling) of a queue": lambda session: session.execute(
         "select fastq.backlog('default'), fastq.lag('default')"
     ),
     "list periodic jobs": periodic.list_periodic,
+    "list the last ticks of periodic jobs": lambda session: periodic.list_ticks(session, "daily"),
     "cancel, retry and delete jobs": change_jobs,
     "send signals to jobs": send_signals,
     "read the values of steps": lambda session: session.run("step_list", 1),
