@@ -27,6 +27,7 @@ from fastq.masked import masked
 from fastq.settings.cluster import ClusterSettings
 from fastq.settings.database import DatabaseSettings
 from fastq.settings.declaring import UNREADABLE
+from fastq.settings.instance import InstanceSettings
 from fastq.settings.running import RunningSettings
 from fastq.settings.secrets import SecretSettings
 from fastq.settings.upkeep import UpkeepSettings
@@ -42,7 +43,16 @@ of 30 ms."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Config(SecretSettings, RunningSettings, ClusterSettings, WaitSettings, UpkeepSettings, WorkSettings, DatabaseSettings):
+class Config(
+    InstanceSettings,
+    SecretSettings,
+    RunningSettings,
+    ClusterSettings,
+    WaitSettings,
+    UpkeepSettings,
+    WorkSettings,
+    DatabaseSettings,
+):
     """Every setting of fastq. `Config.load()` reads the environment too; the CLI passes the flags that were given."""
 
     # The fields come in the order of the groups, the last one first: so the help and the reference begin with the database.

@@ -21,6 +21,8 @@ BAD = {  # by the beginning of what is allowed: values that are not
     "a number": ["x", "0", "nan", "inf"],
     "STATE=DAYS": ["x", "completed", "completed=x", "=1", "completed=-1", "completed=1,completed=2"],
     "a name of 1 to 63": ["Billing", "-a", "a b", "a" * 64, "ä"],
+    "a name of one line": ["a" * 41, "a\nb", "a\x00"],
+    "none or blue": ["pink", "#f00"],
     "a name of 1 to 48": ["Fastq", "a-b", "1a", 'a"b', "a" * 49, "ä"],
     "HOST:PORT": ["localhost", ":9464", "127.0.0.1:99999", "127.0.0.1:x", "::1:9464", "http://x:1", "[::1]"],
     "NAME or NAME=": ["a=0", "a=1001", "a=b", "=3", "UPPER", "a b", ",", "a=-1"],
