@@ -5,9 +5,9 @@ STAMP  := .venv/.built
 # The tests start some thousand processes: where nothing may be kept, each would compile all modules anew (a third of its start).
 export PYTHONDONTWRITEBYTECODE =
 # Folders in which no test starts a Postgres of its own, by the command line; those that share one are marked `server`.
-UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/test_house.py tests/test_leases_doc.py tests/test_prose.py tests/test_public_api.py
+UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/web tests/test_house.py tests/test_leases_doc.py tests/test_prose.py tests/test_public_api.py
 .DEFAULT_GOAL := help
-.PHONY: help build twins run unit test further older slow simulation seeds lint types check beyond ci bench chaos failover asan fuzz docs clean
+.PHONY: help build twins screenshots run unit test further older slow simulation seeds lint types check beyond ci bench chaos failover asan fuzz docs clean
 
 help:  ## list the commands
 	@echo "make run is the place to start; make check is for each commit, make ci what a change must pass."
@@ -30,6 +30,9 @@ run: build  ## show jobs at work: embedded Postgres, two processes; Ctrl-C ends 
 
 twins: build  ## make the modules that block from the modules that await, after a change of one of these
 	$(BIN)/python tools/twins.py
+
+screenshots: build  ## make the pictures of docs/dashboard.md anew; takes a Chromium
+	$(BIN)/python tools/screenshots.py
 
 unit: build  ## run the tests that need no database: what to run after each edit
 	$(BIN)/pytest -q -n 2 -m 'not slow and not server' $(UNIT)

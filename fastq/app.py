@@ -36,6 +36,16 @@ def load(target: str, app_dir: Path | None = None) -> Registry:
     return _registry(_import(module_name, target, directory), attribute)
 
 
+def find(target: str, app_dir: Path | None = None) -> object:
+    """Import what a target such as `app.web:auth` names."""
+    module_name, attribute = split(target)
+    module = _import(module_name, target, insert(app_dir))
+    if not hasattr(module, attribute):
+        raise RegistryError(f"{target}: module '{module.__name__}' has no '{attribute}'")
+    found: object = getattr(module, attribute)
+    return found
+
+
 def split(target: str) -> tuple[str, str]:
     """Take `module.sub:attribute` apart, or say how a target is written."""
     module, _, attribute = target.partition(":")

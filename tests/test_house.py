@@ -47,8 +47,12 @@ ROOMS = (
     "work",
     "host/vitals",
     "host",
+    "web/security web/look web/live",
+    "web/routing",
+    "web/pages web/cluster",
+    "web",
     "cli/terminal",
-    "cli/waits cli/history cli/checkup cli/shell",
+    "cli/waits cli/history cli/checkup cli/shell cli/views",
     "cli",
     "bench",
     "testing __init__ __main__",
@@ -82,18 +86,10 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
 }
 
 NAMED_AFTER = (
-    "cli",
-    "cli/terminal",
-    "cli/waits",
-    "cli/history",
-    "cli/checkup",
-    "cli/shell",
-    "bench",
-    "admin",
-    "admin/doctor",
-    "lead/chores",
+    *("cli", "cli/terminal", "cli/waits", "cli/history", "cli/checkup", "cli/shell", "cli/views", "bench"),
+    *("admin", "admin/doctor", "lead/chores", "lead/observed", "web/pages", "web/cluster"),
 )
-"""Rooms of commands, operations, checks and chores: their modules are named after the thing that they are about."""
+"""Rooms of commands, operations, checks, chores and pages: their modules are named after the thing that they are about."""
 
 DOORS = {  # what is imported -> who may
     "psycopg": {

@@ -31,7 +31,14 @@ from fastq.errors import (
 
 OK, FAILED, NO_DATABASE, INTERRUPTED = 0, 1, 3, 130  # and USAGE, 2
 
-ALSO_CALLED = {"limits": "gates", "rates": "gates", "orders": "gates", "keys": "gates", "batches": "workflows"}
+ALSO_CALLED = {
+    "limits": "gates",
+    "rates": "gates",
+    "orders": "gates",
+    "keys": "gates",
+    "batches": "workflows",
+    "dashboard": "web",
+}
 """Words for the things that a command is about, where they are not near its name: the error names the command."""
 
 TELL_THEMSELVES = ("run", "dev")

@@ -36,6 +36,7 @@ COMMANDS = {
     "workflows": "list workflows, draw one as text, retry and cancel it",
     "unique": "list the keys of unique jobs, and give one up by hand",
     "periodic": "list, pause and resume periodic jobs, and run one now",
+    "web": "serve the dashboard, on this machine alone",
     "leader": "show who leads and what the chores did; ask a leader to resign",
     "bench": "measure what fastq does on this machine",
     "completion": "have your shell complete commands and options",
@@ -48,6 +49,7 @@ ROOMS = {
     **dict.fromkeys(("logs", "events", "stats"), "history"),
     **dict.fromkeys(("doctor", "health"), "checkup"),
     "completion": "shell",
+    "web": "views",
 }
 """Rooms of commands: about jobs that wait for others, the traces that jobs leave, the health of it all, and your shell."""
 

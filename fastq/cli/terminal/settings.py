@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
@@ -26,6 +27,14 @@ def add_database(parser: argparse.ArgumentParser, none: Any = None) -> None:
     for setting in fields(Config):
         if setting.name in DATABASE:
             _add(group, setting, none)
+
+
+def add_some(parser: argparse.ArgumentParser, title: str, names: Sequence[str]) -> None:
+    """Add the flags of some settings."""
+    group = parser.add_argument_group(title)
+    for setting in fields(Config):
+        if setting.name in names:
+            _add(group, setting)
 
 
 def add_all(parser: argparse.ArgumentParser) -> None:

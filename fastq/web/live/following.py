@@ -1,0 +1,118 @@
+"""Send the changes of pages to the browsers that show them: server-sent events, one reader for all browsers that show the same.
+
+Runs in the event loop that serves. A `Streams` has a channel for each content that somebody looks at; the channel's task reads
+it every few seconds (sharing.py sees to it that this costs one reading), renders it, and hands the text to each listener if it
+has changed. The task begins with the first listener and ends with the last. Each listener has room for one text: a slow browser
+misses some in between, and holds up nobody.
+
+Invariants: a text is sent only if it differs from the last one by more than the words for how long ago something was; a stream
+ends after LONGEST seconds, and the browser asks for another, which is when its rights are looked at again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+
+    from fastq.web.live.sharing import Key
+
+KEPT_ALIVE = 15.0
+"""Seconds without a change after which an empty line is sent: proxies close connections that are silent for a minute."""
+
+LONGEST = 300.0
+"""Seconds that a stream lasts: how long a viewer without rights any more goes on seeing a page. A guess."""
+
+MOST = 500
+"""Streams at once; further ones are refused, and their browsers ask page by page."""
+
+TIMES = 5
+"""Times as long as a content took to read until it is read again: a slow page is not read all the time."""
+
+AGES = re.compile(r"(<time\b[^>]*>)[^<]*")
+"""The words between the tags of a time, which the browser itself keeps true."""
+
+
+class _Channel:
+    """The browsers that show one content."""
+
+    def __init__(self) -> None:
+        self.listeners: set[asyncio.Queue[str | None]] = set()
+        self.last: tuple[str, str] | None = None  # what was compared, what was sent
+        self.task: asyncio.Task[None] | None = None
+
+    def tell(self, text: str | None) -> None:
+        """Hand a text to each listener in place of one that it has not taken yet; None: the stream ends."""
+        for listener in self.listeners:
+            if listener.full():
+                listener.get_nowait()
+            listener.put_nowait(text)
+
+
+class Streams:
+    """The streams of a dashboard, by event loop."""
+
+    def __init__(self) -> None:
+        self._channels: dict[tuple[int, Hashable], _Channel] = {}  # each event loop changes its own keys
+
+    @property
+    def full(self) -> bool:
+        """Tell whether no further stream is to be begun."""
+        return sum(len(channel.listeners) for channel in [*self._channels.values()]) >= MOST
+
+    async def follow(
+        self, key: Key, render: Callable[[], Awaitable[str | None]], pause: Callable[[], float]
+    ) -> AsyncIterator[bytes]:
+        """Yield the bytes of a stream; `render` gives the text of now, None when there is nothing more to come."""
+        place = (id(asyncio.get_running_loop()), key)
+        channel = self._channels.setdefault(place, _Channel())
+        listener: asyncio.Queue[str | None] = asyncio.Queue(1)
+        channel.listeners.add(listener)
+        end = time.monotonic() + LONGEST
+        try:
+            if channel.last is not None:
+                yield event(channel.last[1])
+            if channel.task is None:
+                channel.task = asyncio.ensure_future(self._read(channel, render, pause))
+            while (left := end - time.monotonic()) > 0:
+                try:
+                    text = await asyncio.wait_for(listener.get(), min(KEPT_ALIVE, left))
+                except TimeoutError:
+                    yield b":\n\n"
+                    continue
+                if text is None:
+                    break
+                yield event(text)
+        finally:
+            channel.listeners.discard(listener)
+            if not channel.listeners:
+                if channel.task is not None:
+                    channel.task.cancel()
+                if self._channels.get(place) is channel:
+                    del self._channels[place]
+
+    async def _read(self, channel: _Channel, render: Callable[[], Awaitable[str | None]], pause: Callable[[], float]) -> None:
+        try:
+            while True:
+                text = await render()
+                if text is None:
+                    break
+                compared = AGES.sub(r"\1", text)
+                if channel.last is None or compared != channel.last[0]:
+                    channel.last = (compared, text)
+                    channel.tell(text)
+                await asyncio.sleep(pause())
+        finally:
+            channel.task = None
+            channel.tell(None)
+
+
+def event(text: str) -> bytes:
+    """Write a text as one server-sent event. A carriage return ends a line there, too: left in, a value could end the event."""
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = "\n".join(f"data: {line}" for line in plain.split("\n"))
+    return f"{lines}\n\n".encode()

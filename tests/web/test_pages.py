@@ -1,0 +1,264 @@
+"""Each page shows the things that are in the database, escaped, whole and small, and says what to do where there is nothing."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from starlette.testclient import TestClient
+
+from fastq import Client, Config
+from fastq.admin import dead
+from fastq.web import READER, Viewer, dashboard
+from fastq.web.look.rendering import STATIC
+from fastq.web.routing.view import View
+from fastq.web.site import CONTENTS
+from tests.db.jobs import session
+from tests.web.conftest import HOSTILE, MailArgs, furnish
+
+FIRST_VIEW = 60_000  # bytes, with the script and the style sheet
+PLAIN = [view.path for view in CONTENTS if isinstance(view, View) and "{" not in view.path]
+OURS = """
+    a b body button code dd details div dl dt fieldset form g h1 h2 h3 head header html input label legend li link main meta nav
+    ol option p path pre progress rect script section select span strong summary svg table tbody td text th thead time title tr ul
+"""
+ELEMENTS = set(OURS.split())
+"""The elements that our own templates make."""
+
+
+def paths_of(made, database):
+    """Return an address of each page."""
+    connection = session(database)
+    [group] = dead.list_dead(connection).groups
+    connection.close()
+    special = {"/dead/group": f"/dead/group?group={group.id}", "/periodic/show": "/periodic/show?name=daily"}
+    paths = [special.get(path, path) for path in PLAIN]
+    jobs = [f"/jobs/{made[name]}" for name in ("running", "dead", "waiting")]
+    return [*paths, *jobs, f"/jobs/{made['running']}/log", f"/workflows/{made['workflow']}", f"/jobs/{made['dead']}?full=1"]
+
+
+class Parsed(HTMLParser):
+    """The elements of a page, its text, and the attributes that could run something."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.odd, self.texts, self.ids = set(), [], [], []
+        self.feed(text)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.add(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            runs = name in ("href", "src", "action") and not re.match(r"(/(?!/)|#)", value or "")
+            if name.startswith("on") or name == "style" or runs:
+                self.odd.append((tag, name, value))
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def read(client, path):
+    """Return a page, parsed."""
+    answer = client.get(path)
+    assert answer.status_code == 200, f"{path}: {answer.text}"
+    return Parsed(answer.text)
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", HOSTILE, "javascript:alert(1)//\u2028\r\n\x1b[31m", "{{ 7*7 }}{% include 'x' %}", "é✗€" * 60]
+)
+def test_no_text_of_a_job_becomes_an_element_or_runs(browser, database, text):
+    made = furnish(database, text)
+    client = browser("operator")
+
+    for path in paths_of(made, database):
+        page = read(client, path)
+        assert page.elements <= ELEMENTS, path
+        assert page.odd == [], path
+        assert len(page.ids) == len(set(page.ids)), path
+    assert "49" not in read(client, f"/jobs/{made['dead']}").text.replace("2026", "").split("ValueError")[1][:40]
+
+
+@pytest.mark.parametrize("name", ["confirm"])
+def test_no_text_of_an_address_becomes_an_element(browser, database, name):
+    client = browser("operator")
+    for path in ("/queues/pause?name=", "/kinds/pause?name=", "/gates/set?name=", "/jobs?kind=", "/dead?cause=", "/nowhere/"):
+        page = Parsed(client.get(path + "%3Cscript%3Ealert(1)%3C/script%3E%22%27").text)
+        assert page.elements <= ELEMENTS
+        assert page.odd == []
+
+
+def test_each_page_tells_what_is_there(browser, database):
+    made = furnish(database)
+    client = browser("operator")
+
+    overview = read(client, "/").text
+    assert "nobody leads" in overview
+    assert "1 job of kind 'plain': no living process of queue 'emails' has a worker for kind 'plain'" in overview
+    assert "kind 'letters' is paused" in overview
+    assert "the provider is down" in overview
+    running = read(client, f"/jobs/{made['running']}").text
+    assert "runs on web-1plain (pid 99)" in running
+    assert "40 %" in running
+    assert "INFO" in running.upper()
+    dead_job = read(client, f"/jobs/{made['dead']}").text
+    assert "ValueError: plain" in dead_job
+    assert "Traceback plain" in dead_job
+    assert '"url": "plain"' in dead_job
+    assert "every hour" in read(client, "/periodic").text
+    assert "1 of 1 at most" in read(client, "/gates").text or "mail-api" in read(client, "/gates").text
+    assert "first" in read(client, f"/workflows/{made['workflow']}").text
+    assert "pid 99" in read(client, "/hosts").text
+    assert "schema" in read(client, "/leaders").text
+
+
+def test_an_empty_database_says_on_each_page_how_to_begin(browser):
+    client = browser("operator")
+
+    for path in PLAIN:
+        if path not in ("/dead/group", "/periodic/show"):
+            assert 'class="empty' in client.get(path).text, path
+    assert client.get("/periodic/show").status_code == 400
+    assert client.get("/dead/group?group=00").status_code == 404
+
+
+def test_the_first_view_of_each_page_is_small(browser, database):
+    made = furnish(database)
+    with Client(database) as client:
+        client.enqueue_many([MailArgs("x" * 5_000)] * 100)
+    client = browser("operator")
+    shared = sum(len(one.body) for one in STATIC.values())
+
+    for path in paths_of(made, database):
+        assert len(client.get(path).content) + shared <= FIRST_VIEW, path
+
+
+def test_a_job_shows_its_first_part_and_with_full_all_of_it(browser, database):
+    with Client(database) as client:
+        job = client.enqueue(MailArgs("x" * 50_000 + "END"))
+    client = browser("operator")
+
+    assert "END" not in client.get(f"/jobs/{job}").text
+    assert "END" in client.get(f"/jobs/{job}?full=1").text
+
+
+def test_jobs_are_filtered_and_paged_by_the_address(browser, database):
+    with Client(database) as client:
+        ids = client.enqueue_many([MailArgs(f"{n}") for n in range(60)])
+        client.cancel(ids[0])
+    client = browser("reader")
+
+    def shown(path):
+        return [int(one) for one in re.findall(r'href="/jobs/(\d+)"', client.get(path).text)]
+
+    assert shown("/jobs") == ids[:9:-1]
+    assert shown(f"/jobs?before={ids[10]}") == ids[9::-1]
+    assert f"/jobs?before={ids[10]}" in client.get("/jobs").text
+    assert shown("/jobs?state=cancelled&state=discarded") == [ids[0]]
+    assert shown("/jobs?kind=other") == []
+    assert shown("/jobs?queue=emails&tag=welcome&kind=mail") == ids[:9:-1]
+    assert client.get(f"/jobs?id={ids[5]}").headers["location"] == f"/jobs/{ids[5]}"
+    assert client.get("/jobs?state=odd").status_code == 400
+    for odd in (
+        "/jobs?id=odd",
+        "/jobs?id=0",
+        "/jobs?before=-1",
+        f"/jobs?before={2**64}",
+        f"/workflows?before={'9' * 5000}",
+        "/jobs?kind=%00",
+        "/dead?since=1y",
+    ):
+        assert client.get(odd).status_code == 400, odd
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/jobs/4711",
+        "/jobs/0",
+        "/jobs/99999999999999999999",
+        f"/jobs/{'9' * 5000}",
+        "/workflows/4711",
+        "/nowhere",
+        "/periodic/show?name=no",
+    ],
+)
+def test_a_thing_that_is_not_there_is_a_page_that_says_so(browser, path):
+    answer = browser("reader").get(path)
+
+    assert answer.status_code == 404
+    assert 'role="alert"' in answer.text
+
+
+def test_a_database_that_is_away_is_a_page_that_says_so_without_the_password():
+    site = dashboard("postgresql://ada:s3cret@127.0.0.1:1/none", auth=lambda _: Viewer("ada"))
+
+    answer = TestClient(site).get("/")
+
+    assert answer.status_code == 503
+    assert "the database is away" in answer.text
+    assert "s3cret" not in answer.text
+
+
+def test_a_schema_that_is_not_migrated_is_a_page_with_the_command(empty_database):
+    site = dashboard(Config(database_url=empty_database), auth=lambda _: Viewer("ada"))
+
+    answer = TestClient(site).get("/")
+    site.close()
+
+    assert answer.status_code == 503
+    assert "fastq migrate" in answer.text
+
+
+def test_args_are_seen_with_the_permission_alone(database):
+    made = furnish(database, "p1ain")
+    without = Viewer("rita", READER - {"jobs.args"})
+    site = dashboard(Config(database_url=database), auth=lambda _: without)
+
+    for path in (f"/jobs/{made['mails'][0]}", f"/jobs/{made['running']}", "/gates"):
+        answer = TestClient(site).get(path)
+        assert answer.status_code == 200
+        assert '"to"' not in answer.text
+        assert "account" not in answer.text
+    assert TestClient(site).get(f"/jobs/{made['running']}/log").status_code == 403
+    site.close()
+
+
+def test_values_go_through_the_redaction_and_a_redaction_that_raises_shows_nothing(database, events):
+    made = furnish(database, "s3cret")
+    seen = set()
+
+    def redact(kind, what, value):
+        seen.add((kind, what))
+        if what == "value":
+            raise RuntimeError(value)
+        return "[gone]"
+
+    site = dashboard(Config(database_url=database), auth=lambda _: Viewer("ada"), redact=redact)
+    client = TestClient(site)
+    texts = "".join(client.get(f"/jobs/{made[name]}").text for name in ("running", "dead")) + client.get("/dead").text
+    shown = "".join(part for part in texts.split("<") if "[gone]" in part or "s3cret" in part)
+    site.close()
+
+    assert {what for _, what in seen} >= {"args", "error", "log", "value", "progress"}
+    assert ("crawl", "args") in seen
+    assert "[gone]" in shown
+    assert '"url"' not in texts
+    assert "ValueError: " not in texts
+    assert "•••" in texts
+    assert [event.fields["what"] for event in events if event.name == "web.unredacted"] == ["value"]
+
+
+def test_the_name_and_the_colour_of_the_instance_are_on_each_page(database):
+    config = Config(database_url=database, instance_name="shop <production>", instance_colour="red")
+    site = dashboard(config, auth=lambda _: Viewer("ada"))
+
+    text = TestClient(site).get("/queues").text
+    site.close()
+
+    assert "shop &lt;production&gt;" in text
+    assert 'class="tint-red"' in text
