@@ -280,6 +280,18 @@ def check_stats(database: str, printed: str) -> None:
     assert told.endswith("of 60 attempts were timed\n0 more wait\n")
 
 
+def check_dashboard(database: str, printed: str) -> None:
+    assert [row[:3] for row in states(database)] == [("thumbnail", "completed", 16), ("thumbnail", "discarded", 4)]
+    program = (
+        "from starlette.testclient import TestClient; from examples.dashboard import app; "
+        "ada = TestClient(app, headers={'authorization': 'Basic YWRhOmxvdmVsYWNl'}); "
+        "print(TestClient(app).get('/ops/fastq/').status_code, 'has no pixels' in ada.get('/ops/fastq/dead').text)"
+    )
+    environment = {**os.environ, "FASTQ_DATABASE_URL": database}
+    asked = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    assert asked.stdout.split() == ["401", "True"]
+
+
 def check_dead_letters(database: str, printed: str) -> None:
     assert [row[:3] for row in states(database)] == [("mend", "completed", 1), ("pay", "completed", 6), ("pay", "discarded", 6)]
     assert "6 jobs of kind pay failed: ConnectionError: <address> did not answer for order <n>" in printed
@@ -343,6 +355,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "expiry": check_expiry,
     "steps": check_steps,
     "tested": check_tested,
+    "dashboard": check_dashboard,
 }
 
 
