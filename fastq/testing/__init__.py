@@ -13,7 +13,7 @@ from fastq.steps.remembered import Remembered
 from fastq.testing.by_hand import check_versions, steps, transactions
 from fastq.testing.clock import Clock, prepare
 from fastq.testing.databases import database
-from fastq.testing.jobs_here import AsyncJobs, Jobs
+from fastq.testing.jobs_here import AsyncJobs, Jobs, inline
 from fastq.testing.matching import Seen
 from fastq.testing.ran import Ran
 
@@ -28,6 +28,7 @@ __all__ = [
     "Seen",
     "check_versions",
     "database",
+    "inline",
     "prepare",
     "steps",
     "transactions",

@@ -170,30 +170,19 @@ class AtWork:
 
 
 @contextmanager
-def inlined(work: Callable[[Any], object]) -> Iterator[None]:
-    """Call a function behind each enqueue of any `Client`, with the connection that it was given."""
-    before = {name: getattr(Client, name) for name in ENQUEUES}
-    own = {name: name in vars(Client) for name in ENQUEUES}
-    for name, method in before.items():
-        setattr(Client, name, _working(method, work))
+def inlined(of: type[Any], working: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:
+    """Have the methods of a class of clients that enqueue be others for a while: `working` makes them of the clients' own."""
+    before = {name: (getattr(of, name), name in vars(of)) for name in ENQUEUES}
+    for name, (method, _) in before.items():
+        setattr(of, name, functools.wraps(method)(working(method)))
     try:
         yield
     finally:
-        for name, method in before.items():
-            if own[name]:
-                setattr(Client, name, method)
+        for name, (method, own) in before.items():
+            if own:
+                setattr(of, name, method)
             else:
-                delattr(Client, name)
-
-
-def _working(method: Callable[..., Any], work: Callable[[Any], object]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def enqueue(client: Client, *given: Any, **options: Any) -> Any:
-        told = method(client, *given, **options)
-        work(options.get("conn"))
-        return told
-
-    return enqueue
+                delattr(of, name)
 
 
 def end(client: Client | AsyncClient) -> None:

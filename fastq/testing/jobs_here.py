@@ -17,6 +17,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from fastq.adapters import drivers, drivers_async
+from fastq.enqueue.client import Client
+from fastq.enqueue.client_async import AsyncClient
 from fastq.errors import FastqError
 from fastq.sql.qualified import qualified
 from fastq.sql.statements import in_schema
@@ -25,7 +27,7 @@ from fastq.testing.matching import STATEMENT, expected, presence, refusal
 from fastq.testing.working import Working
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from fastq.jobs.registry import Registry
     from fastq.testing.matching import Expected, Seen
@@ -95,7 +97,17 @@ class Jobs(AtWork):
     @contextmanager
     def inline(self, *, registry: Registry | None = None, raising: bool = True) -> Iterator[None]:
         """Have each enqueue by a `Client` work its jobs before it returns; why not to: docs/testing-your-workers.md."""
-        with inlined(lambda conn: None if self._works else self.drain(registry=registry, raising=raising, conn=conn)):
+
+        def working(method: Callable[..., Any]) -> Callable[..., Any]:
+            def enqueue(client: Client, *given: Any, **options: Any) -> Any:
+                told = method(client, *given, **options)
+                if not self._works:
+                    self.drain(registry=registry, raising=raising, conn=options.get("conn"))
+                return told
+
+            return enqueue
+
+        with inlined(Client, working):
             yield
 
     def _rows(self, conn: Any) -> Any:
@@ -184,6 +196,22 @@ class AsyncJobs(AtWork):
         with self._at(await driver_async(conn), conn) as connection:
             return self._tick(connection, wanted)
 
+    @contextmanager
+    def inline(self, *, registry: Registry | None = None, raising: bool = True) -> Iterator[None]:
+        """Have each enqueue by an `AsyncClient` work its jobs before it returns, as `Jobs.inline` does."""
+
+        def working(method: Callable[..., Any]) -> Callable[..., Any]:
+            async def enqueue(client: AsyncClient, *given: Any, **options: Any) -> Any:
+                told = await method(client, *given, **options)
+                if not self._works:
+                    await self.drain(registry=registry, raising=raising, conn=options.get("conn"))
+                return told
+
+            return enqueue
+
+        with inlined(AsyncClient, working):
+            yield
+
     async def _rows(self, conn: Any) -> Any:
         conn = conn if conn is not None else self._conn
         if conn is None:
@@ -208,6 +236,20 @@ class AsyncJobs(AtWork):
                 for coroutine in steps:
                     await coroutine
         return working.results
+
+
+@contextmanager
+def inline(registry: Registry, url: str | None = None, *, conn: Any = None, raising: bool = True) -> Iterator[Jobs]:
+    """Have each enqueue by a `Client` work its jobs before it returns; why that is seldom right: docs/testing-your-workers.md.
+
+    `url` and `conn` are those of `Jobs`, which is given back.
+    """
+    jobs = Jobs(registry, url, conn=conn)
+    try:
+        with jobs.inline(raising=raising):
+            yield jobs
+    finally:
+        jobs.close()
 
 
 def _run(loop: asyncio.AbstractEventLoop, coroutine: Any) -> None:

@@ -14,7 +14,7 @@ from fastq import Args, AsyncClient, Client, Cron, FastqError, Job, Kind, Limit,
 from fastq.errors import OptionError
 from fastq.events import subscribe
 from fastq.sql.statements import statement
-from fastq.testing import AsyncJobs, Jobs, clock, prepare
+from fastq.testing import AsyncJobs, Jobs, clock, inline, prepare
 from fastq.testing import database as make_database
 from tests.helpers import execute
 from tests.plugin import app
@@ -483,6 +483,28 @@ def test_inline_works_a_job_before_its_enqueue_returns(jobs, client):
 
     client.enqueue(MailArgs("dan"))
     assert app.TOLD[-1] == "mail cyd"
+
+
+def test_inline_ends_with_its_block_and_with_an_error(url, client):
+    before = Client.enqueue
+    with pytest.raises(LookupError), inline(registry, url):
+        client.enqueue(MailArgs("nobody"))
+
+    assert Client.enqueue is before
+    assert "enqueue_workflow" not in vars(Client)
+
+
+def test_inline_works_the_jobs_of_clients_on_an_event_loop_too(url):
+    async def test():
+        jobs = AsyncJobs(registry, url)
+        async with AsyncClient(url) as client:
+            with jobs.inline():
+                number = await client.enqueue(PollArgs("x"))
+                state = (await client.get(number)).state
+        jobs.close()
+        return state
+
+    assert asyncio.run(test()) == "completed"
 
 
 def test_a_test_that_awaits_works_jobs_on_its_own_loop(url):
