@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fastq.config import Config
     from fastq.jobs.job import Job
     from fastq.postgres.db import Connection
+    from fastq.results.transacting import Record
     from fastq.steps.through import Saying
     from fastq.work.effects.transaction import JobTransaction
 
@@ -41,13 +42,13 @@ class Ways:
     def __init__(self, config: Config) -> None:
         settings = Settings(config.database_url, None, config)
         self._client = Client(config.database_url, config=config)
-        self._begin = Transactions(settings).begin
+        self._transactions = Transactions(settings)
         self._reaching = Reaching(settings)
 
     @contextmanager
     def used(self) -> Iterator[None]:
         """Have jobs go by them for a while."""
-        with deps.using(self._client.deps), transacting.beginning_by(self._begin), through.using(self._reaching):
+        with deps.using(self._client.deps), transacting.beginning_by(self._transactions), through.using(self._reaching):
             yield
 
 
@@ -73,20 +74,32 @@ class JoinedReaching(Reaching):
         return self.run(saying)
 
 
+class JoinedTransactions(Transactions):
+    """The transactions of jobs on the connection of a test, where the job names no other."""
+
+    def __init__(self, conn: Any, settings: Settings) -> None:
+        super().__init__(settings)
+        self._conn = conn
+
+    def begin(self, job: Job[Any], conn: Any, outcome: object, /) -> JobTransaction:
+        """Make a transaction in which a job ends."""
+        return super().begin(job, self._conn if conn is None else conn, outcome)
+
+    def note(self, job: Job[Any], conn: Any, record: Record, /) -> JobTransaction:
+        """Make a transaction in which the record of a step is written."""
+        return super().note(job, self._conn if conn is None else conn, record)
+
+
 @contextmanager
 def joining(connection: Connection, conn: Any, config: Config) -> Iterator[None]:
     """Have jobs go over the connection of a test for a while: `connection` is ours on it, `conn` the test's own object."""
     settings = Settings(config.database_url or NOWHERE, None, config)
-    transactions = Transactions(settings)
-
-    def begin(job: Job[Any], given: Any, outcome: object) -> JobTransaction:
-        return transactions.begin(job, conn if given is None else given, outcome)
 
     def before(workflow: int, step: int) -> Sequence[Sequence[Any]]:
         return connection.run("workflow_deps", workflow, step)
 
     with ExitStack() as stack:
         stack.enter_context(deps.using(before))
-        stack.enter_context(transacting.beginning_by(begin))
+        stack.enter_context(transacting.beginning_by(JoinedTransactions(conn, settings)))
         stack.enter_context(through.using(JoinedReaching(connection, settings)))
         yield
