@@ -1,4 +1,4 @@
--- 0019 scaling: two numbers about a queue for autoscalers, as functions that a role may call which has no other right.
+-- 0018 scaling: two numbers about a queue for autoscalers, as functions that a role may call which has no other right.
 -- Locks: none that anybody could wait for; everything is new.   Time: milliseconds.
 --
 -- They run with the rights of their owner, so their search path is their own, and so are the plans: the indexes are read whatever the

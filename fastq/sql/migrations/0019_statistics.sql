@@ -1,4 +1,4 @@
--- 0022 statistics: what worker processes know of the jobs that they have ended, by the minute, the hour and the day.
+-- 0019 statistics: what worker processes know of the jobs that they have ended, by the minute, the hour and the day.
 -- Locks: none that anybody could wait for; everything is new.   Time: milliseconds.
 
 -- A count is in one row at a time. Worker processes append rows of grain 0; the leader turns these into one row for each minute,
