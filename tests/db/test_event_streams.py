@@ -215,7 +215,7 @@ def test_a_stream_without_a_block_begins_with_its_first_event_and_ends_with_its_
     first = []
     reading = threading.Thread(target=lambda: first.append(next(stream)))
     reading.start()
-    wait_for(lambda: forward.hint() or heard("job.failed"))
+    wait_for(lambda: forward.hint() or heard("job.failed"), what="the subscription")
     emit("job.failed", id=1)
     reading.join(10)
 

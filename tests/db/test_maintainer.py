@@ -14,6 +14,7 @@ from tests.helpers import wait_for
 GONE, AT_WORK = 3, 4  # numbers of processes
 DOMAIN_CHORES = {"promote", "periodic", "admit", "rescue", "prune"}
 SCHEMA_CHORES = {
+    "subscriptions",
     "partitions",
     "processes",
     "forget",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fastq.admin import statistics
 from fastq.errors import LeaseLost, OptionError
-from fastq.lead.chores import statistics as chore
+from fastq.lead.observed import statistics as chore
 from fastq.lead.observed.statistics import HOURS, MINUTES, Statistics
 from fastq.statistics.bins import ERROR, OF_WAITS, bin_of
 from tests.db.jobs import add

@@ -80,6 +80,23 @@ grant select (id, state, scheduled_at, waits_for, meta), update (state, schedule
 grant insert, select (job, sort, name) on fastq.job_step to shop_web;
 """,
     ),
+    Use(
+        "hear events",
+        (Right("insert", "subscription", "filter"),),
+        """\
+grant insert (filter, expires_at), select, update (expires_at), delete on fastq.subscription to shop_web;
+grant select on fastq.event to shop_web;
+grant select (host, pid, expires_at) on fastq.process to shop_web;
+""",
+    ),
+    Use(
+        "read statistics",
+        (Right("select", "stat"),),
+        """\
+grant select on fastq.stat to shop_web;
+grant select (id, queue, priority, seq, state, scheduled_at, waits_for) on fastq.job to shop_web;
+""",
+    ),
     Use("read the logs of jobs", (Right("select", "job_log"),), "grant select on fastq.job_log to shop_web;\n"),
     Use(
         "cancel and retry jobs",
@@ -99,8 +116,10 @@ grant select (workflow, step, name, job, unmet, passed, fate, because) on fastq.
 grant usage on schema fastq to shop_worker;
 grant select, insert, update, delete on fastq.job, fastq.job_archive, fastq.dead, fastq.unique_key, fastq.process to shop_worker;
 grant select, insert, update on fastq.lease, fastq.periodic, fastq.once, fastq.job_progress, fastq.job_step to shop_worker;
-grant select, insert, delete on fastq.job_log to shop_worker;
-grant select on fastq.queue, fastq.gate, fastq.pause, fastq.migration, fastq.dead_count to shop_worker;
+grant select, insert, delete on fastq.job_log, fastq.event to shop_worker;
+grant select, insert on fastq.stat to shop_worker;
+grant select on fastq.stat_due to shop_worker;
+grant select on fastq.subscription, fastq.queue, fastq.gate, fastq.pause, fastq.migration, fastq.dead_count to shop_worker;
 grant insert, select (id) on fastq.gate_event to shop_worker;
 grant select, delete on fastq.gate_permit to shop_worker;
 grant select, insert, update on fastq.workflow, fastq.workflow_step, fastq.workflow_edge to shop_worker;
@@ -121,6 +140,7 @@ grant insert, update, delete on fastq.gate to shop_operator;
 grant insert, select (id) on fastq.gate_event to shop_operator;
 grant delete on fastq.gate_permit to shop_operator;
 grant insert on fastq.job_step to shop_operator;
+grant insert, update, delete on fastq.subscription to shop_operator;
 grant update on fastq.workflow, fastq.workflow_step to shop_operator;
 grant insert, delete on fastq.workflow_event to shop_operator;
 grant update (paused_at, next_tick), delete on fastq.periodic to shop_operator;

@@ -151,13 +151,16 @@ def test_the_grants_of_the_doctor_are_those_of_the_documentation():
     ("name", "may"),
     [
         ("web", {"enqueue jobs"}),
-        ("worker", {use.does for use in grants.USES} - {"operate (fastq jobs, queues, gates ...)", "read everything"}),
+        (
+            "worker",
+            {use.does for use in grants.USES} - {"operate (fastq jobs, queues, gates ...)", "read everything", "hear events"},
+        ),
         (
             "operator",
             {use.does for use in grants.USES}
             - {"work jobs (fastq run with FASTQ_LEAD=off)", "read everything", "enqueue workflows"},
         ),
-        ("reader", {"read everything", "wait for jobs", "read the logs of jobs"}),
+        ("reader", {"read everything", "wait for jobs", "read the logs of jobs", "read statistics"}),
     ],
 )
 def test_a_role_with_the_grants_of_its_use_lacks_nothing(database, granted, name, may):
