@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -136,8 +138,16 @@ def test_runs_beside_each_other_and_processes_of_xdist_share_a_server(project, s
     assert databases(server) == []
 
 
-def test_an_embedded_server_is_started_where_none_is_configured(project, tmp_path):
-    folder = tmp_path / "postgres"
+@pytest.fixture
+def folder():
+    """Give a folder that the server's user may reach, wherever the tests run as root."""
+    with tempfile.TemporaryDirectory(prefix=f"fastq-test-{os.getpid()}-") as name:
+        made = Path(name)
+        made.chmod(0o711)
+        yield made
+
+
+def test_an_embedded_server_is_started_where_none_is_configured(project, folder):
     write(project, pytest_ini=f"[pytest]\npythonpath = .\nfastq_data_dir = {folder}\n")
 
     assert "4 passed" in run(project, None)
