@@ -114,7 +114,7 @@ class Supervisor:
             self._registrar.recovery,
             Listener(config, url, hears, waker.look),
             maintainer,
-            *shown(config, self._board, lambda: self._registrar.beaten_at, self._places.count_at_desks, maintainer.leads),
+            *shown(config, self._board, lambda: self._registrar.beaten_at, self._places.count_at_desks, maintainer),
         ]
         self._failure: str | None = None
         self._stopping = False

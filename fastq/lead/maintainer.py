@@ -6,7 +6,7 @@ its chores here, for that start alone. Worker processes never lead.
 
     leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
     schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked, unique,
-                    subscriptions, statistics | gate, pauses, workflow | reindex
+                    subscriptions, statistics, census (with FASTQ_HEALTH) | gate, pauses, workflow | reindex
 
 The bar separates tracks, each a thread and a connection, so that a long chore keeps neither due jobs nor a lost host waiting.
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from fastq.lead.census import Census, Counts
 from fastq.lead.chores.admit import Admit
 from fastq.lead.chores.forget import Forget
 from fastq.lead.chores.partitions import Partitions
@@ -77,6 +78,7 @@ class Maintainer(Service):
     def __init__(self, config: Config, url: str) -> None:
         self._config = config
         self._url = url
+        self.counts = Counts()  # of the queues, while this supervisor leads the schema and is to tell of them
         self._terms: tuple[Term, ...] = ()  # replaced as a whole by the elector's thread
         queues = None if config.leader_domain == DEFAULT else sorted(config.concurrency)
         self._elector = Elector(
@@ -84,7 +86,7 @@ class Maintainer(Service):
             url,
             [
                 Candidacy(leader_of(config.leader_domain), self._leads(domain_chores), self._end, queues),
-                Candidacy(SCHEMA, self._leads(schema_chores), self._end),
+                Candidacy(SCHEMA, self._leads(functools.partial(schema_chores, counts=self.counts)), self._end),
             ],
         )
 
@@ -148,10 +150,11 @@ def domain_chores(config: Config) -> Sequence[Sequence[Chore]]:
     return [[*named, Promote(), Periodic(), Admit()], [*named, Rescue()], [*named, Prune()]]
 
 
-def schema_chores(_: Config) -> Sequence[Sequence[Chore]]:
+def schema_chores(config: Config, counts: Counts | None = None) -> Sequence[Sequence[Chore]]:
     """Make the chores that one supervisor of the whole schema does."""
+    counting: list[Chore] = [Census(counts)] if counts is not None and config.health else []
     return [
-        [Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked(), Sweep(), Subscriptions(), Statistics()],
+        [Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked(), Sweep(), Subscriptions(), Statistics(), *counting],
         [Gatekeeper(), Pauses(), Steward()],
         [Reindex()],
     ]

@@ -1,7 +1,8 @@
 -- what: the queues that are known by a job, a row or a living process, with their pause, or else that of all queues (the row '*'), and
 --       with the counts of their jobs. Counts stop at $1: of
 --       available and waiting jobs in each queue, of scheduled and retryable jobs over all queues.
--- called by: admin/queues: list_queues. The counts are for people: bounded, so that a backlog of millions does not hold them up.
+-- called by: admin/queues, lead/census: list_queues, and for metrics. The counts are bounded, so that a backlog of millions does not hold
+--       anybody up.
 -- index: job_ready and job_waiting, skipped from queue to queue; job_due.
 -- locks: none.
 with recursive ready (name) as (

@@ -148,9 +148,8 @@ def singletons(config: Config, url: str) -> Service:
 
 
 def vitals(config: Config, url: str) -> Vitals:
-    del url
     config = replace(config, procs=1)
-    return Vitals(config, Board.make([16], 2, 16), lambda: None, lambda: 0, list, Manager())
+    return Vitals(config, Board.make([16], 2, 16), lambda: None, lambda: 0, Maintainer(config, url), Manager())
 
 
 def port(config: Config, url: str) -> Service:

@@ -89,6 +89,21 @@ def test_one_whose_database_is_away_is_alive_and_says_why_it_is_not_ready(superv
     assert alive == 200
 
 
+def test_the_host_that_leads_alone_tells_of_the_whole_schema(supervise, jobs):
+    leading, other = supervise(health="127.0.0.1:0"), supervise(health="127.0.0.1:0", lead="off", queues="emails=1")
+    wait_for(
+        lambda: 'fastq_queue_processes{queue="emails"} 1' in _schema(asked(address_of(leading), "/metrics")[1]),
+        40,
+        "a count of both",
+    )
+
+    assert _schema(asked(address_of(other), "/metrics")[1]) == []
+
+
+def _schema(page):
+    return [line for line in page.splitlines() if line.startswith(("fastq_jobs{", "fastq_queue_processes{"))]
+
+
 def test_counts_go_on_over_the_death_of_a_process(supervise, jobs):
     supervisor = supervise(health="127.0.0.1:0")
     address = address_of(supervisor)

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from fastq.admin.queues import QueueRow
 from fastq.board import board
 from fastq.board.board import Board
 from fastq.config import Config
@@ -17,6 +18,8 @@ from fastq.host.vitals import port as module
 from fastq.host.vitals.notify import Manager
 from fastq.host.vitals.port import Port
 from fastq.host.vitals.vitals import STALE, Vitals
+from fastq.lead.census import Counted
+from fastq.lead.maintainer import Maintainer
 from tests.helpers import wait_for
 
 BEATEN = {"at": None}
@@ -28,8 +31,10 @@ def host():
     config = Config(procs=2, queues={"default": 3, "emails": 1})
     shared = Board.make(list(config.concurrency.values()), 4, 16)
     played = {"beaten": time.monotonic(), "working": 2, "leads": ["leader:default"]}
-    made = Vitals(config, shared, lambda: played["beaten"], lambda: played["working"], lambda: played["leads"], Manager())
-    made.played, made.shared = played, shared
+    maintainer = Maintainer(config, "")
+    maintainer.leads = lambda: played["leads"]
+    made = Vitals(config, shared, lambda: played["beaten"], lambda: played["working"], maintainer, Manager())
+    made.played, made.shared, made.counts = played, shared, maintainer.counts
     made.start()
     yield made
     made.finish(time.monotonic())
@@ -142,6 +147,19 @@ def test_metrics_sum_the_processes_of_the_host_and_survive_their_ends(host, port
     assert len(names) == len(set(names))
     assert {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")} == set(names)
     assert told.endswith("\n")
+
+
+def test_the_figures_of_the_schema_are_told_where_they_are_known(host, port):
+    alone = asked(port, "/metrics")[2]
+    row = QueueRow('a "queue"', None, None, None, 5, 4, 3, 2, 1, processes=7)
+    host.counts.newest = Counted(time.monotonic(), [row])
+    looked(host)
+    lines = asked(port, "/metrics")[2].splitlines()
+
+    assert "fastq_jobs" not in alone
+    states = {"available": 5, "running": 4, "scheduled": 3, "retryable": 2, "waiting": 1}
+    assert {f'fastq_jobs{{queue="a \\"queue\\"",state="{state}"}} {count}' for state, count in states.items()} <= set(lines)
+    assert 'fastq_queue_processes{queue="a \\"queue\\""} 7' in lines
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Write the signs of a host in the text format of Prometheus. Pure functions, called by the thread of the port.
 
-The names are those of the log and of ARCHITECTURE.md behind `fastq_`: processes, slots, executing, outcomes, events. All figures
-are of this host alone, summed over its worker processes; those of the whole cluster are a question to the database
-(`fastq.backlog`, `fastq.lag`, `fastq queues list --json`), which fifty hosts need not ask at once.
+The names are those of the log and of ARCHITECTURE.md behind `fastq_`: processes, slots, executing, outcomes, events. Most figures
+are of this host alone, summed over its worker processes. Those of the whole schema (`jobs`, `queue_processes`) are a question to
+the database, which fifty hosts need not ask at once: the host that leads the schema alone tells them.
 
 It deliberately has no kind among its labels: there may be any number of them.
 """
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from fastq.host.vitals.vitals import Vitals
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+STATES = ("available", "running", "scheduled", "retryable", "waiting")
+"""The states of jobs that have not ended."""
 
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -43,6 +46,15 @@ def _lines(vitals: Vitals, now: float) -> Iterator[str]:
         "leads", "gauge", "1 for each lease of leaders that this host holds", "lease", ((name, 1) for name in signs.leads)
     )
     yield from _many("events_total", "counter", "events of the supervisor's log, by name", "event", sorted(signs.events.items()))
+    if signs.counted is not None:
+        queues = signs.counted.queues
+        yield from _head("jobs", "gauge", "jobs of the schema that have not ended; counts stop at 10000 of a queue")
+        for row in queues:
+            for state in STATES:
+                count = row.claimed if state == "running" else getattr(row, state)
+                yield f'fastq_jobs{{queue="{row.name.translate(_ESCAPED)}",state="{state}"}} {count}\n'
+        workers = ((row.name, row.processes) for row in queues)
+        yield from _many("queue_processes", "gauge", "living worker processes of the cluster", "queue", workers)
 
 
 def _one(name: str, sort: str, text: str, value: float) -> Iterator[str]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from fastq.host.vitals.notify import Manager
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from fastq.board.board import Board
     from fastq.config import Config
+    from fastq.lead.maintainer import Maintainer
     from fastq.service import Service
 
 
@@ -22,7 +23,7 @@ def shown(
     board: Board,
     beaten_at: Callable[[], float | None],
     working: Callable[[], int],
-    leads: Callable[[], Sequence[str]],
+    maintainer: Maintainer,
 ) -> list[Service]:
     """Return the services: the looks, and the port if there is to be one."""
     manager = Manager.named()
@@ -30,7 +31,7 @@ def shown(
         return []
     from fastq.host.vitals.vitals import Vitals  # noqa: PLC0415 - most hosts are not asked
 
-    vitals = Vitals(config, board, beaten_at, working, leads, manager)
+    vitals = Vitals(config, board, beaten_at, working, maintainer, manager)
     if not config.health:
         return [vitals]
     from fastq.host.vitals.port import Port  # noqa: PLC0415 - loads asyncio, which this process needs for nothing else

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from fastq.board.board import Board
     from fastq.config import Config
     from fastq.events import Event
+    from fastq.lead.census import Counted
+    from fastq.lead.maintainer import Maintainer
 
 STALE = 10.0
 """Seconds after which the main thread counts as stuck: it goes round twice a second (TICK in supervisor.py)."""
@@ -52,10 +54,11 @@ class Signs(NamedTuple):
     written: int  # outcomes that the worker processes have written since the supervisor's start
     leads: Sequence[str]  # leases
     events: Mapping[str, int]  # events of the supervisor's so far, by name
+    counted: Counted | None = None  # the jobs of the whole schema, where this host leads it
 
 
 class Vitals(Service):
-    """The looks of one supervisor. `beaten_at`, `working` and `leads` ask its other parts, and return at once."""
+    """The looks of one supervisor. `beaten_at` and `working` ask its other parts, and return at once."""
 
     def __init__(
         self,
@@ -63,12 +66,12 @@ class Vitals(Service):
         shared: Board,
         beaten_at: Callable[[], float | None],
         working: Callable[[], int],
-        leads: Callable[[], Sequence[str]],
+        maintainer: Maintainer,
         manager: Manager,
     ) -> None:
         self._config = config
         self._board = shared
-        self._beaten_at, self._working, self._leads = beaten_at, working, leads
+        self._beaten_at, self._working, self._maintainer = beaten_at, working, maintainer
         self._manager = manager
         self._stopping = False
         self._written: dict[int, int] = {}  # by desk: the outcomes of the process there, at the last look
@@ -144,8 +147,9 @@ class Vitals(Service):
             executing,
             {name: slots * config.process_count for name, slots in queues.items()},
             self._outcomes(),
-            self._leads(),
+            self._maintainer.leads(),
             events,
+            self._maintainer.counts.newest,
         )
 
     def _outcomes(self) -> int:
