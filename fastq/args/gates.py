@@ -2,11 +2,11 @@
 
     class MailArgs(Args, kind="mail", gates=[Limit("mail-api", at_most=20, by="account_id")])
 
-Declared at import and never changed; read in the enqueuing thread, and in the producer's for a job that came past its gates. The
-functions keep nothing. An enqueued job carries its gates in its meta, each as an `Entry`: [sort, name, key, weight, at_most], and
-behind these the values that only this sort has, if any. The gatekeeper (lead/gate/) reads them there and knows no declaration: so
-the program that enqueues and the one that leads may be of different versions, and a gate that is taken out of the code holds no
-job for ever.
+Declared and checked (`check_gates`) by the thread that imports the application, and never changed. Read in the enqueuing thread,
+and in the producer's for a job that was enqueued without going through its gates. The functions keep nothing. An enqueued job
+carries its gates in its meta, each as an `Entry`: [sort, name, key, weight, at_most], and behind these the values that only this
+sort has, if any. The gatekeeper (lead/gate/) reads them there and knows no declaration: so the program that enqueues and the one
+that leads may be of different versions, and a gate that is taken out of the code holds no job for ever.
 
 Invariant: jobs with the same gates and keys have the same text there. It deliberately decides nothing.
 """

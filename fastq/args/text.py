@@ -2,7 +2,8 @@
 
 One `ArgsCodec` per kind. `encode` runs in the thread that enqueues, and in the thread that imports an application with periodic
 jobs; the other methods run in the producer's thread of a worker process, where twin.py or core.py calls them, and `decode` in
-`fastq enqueue` too. A codec has no state that changes: any number of threads may share it.
+`fastq enqueue` too; the functions below run in the threads of both. A codec has no state that changes: any number of threads may
+share it.
 
 The invariant is kept by construction, not by a list of forbidden things: the JSON is read with the worker's own decoder and
 the result is compared with the args. Only faults that a round trip cannot show are looked for besides: NaN and infinity

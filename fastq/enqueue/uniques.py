@@ -1,10 +1,10 @@
 """The statements by which unique jobs are enqueued: each follows from the answer to the one before.
 
 Runs in the enqueuing thread or event loop, on plain values; the clients' sessions run the calls that `steps` asks for, in one
-transaction. A `Uniques` and its wishes belong to the client's method that makes it; `steps` alone changes them. Elements of a
-call that have the same key are folded into one before that. Then a first statement enqueues each job that gets its key, and tells
-which job holds the key of each other. The option `then` (args/unique.py) says how to go on with such a holder: a statement
-changes it, or the first one is run once more, with leave to take the key away from it.
+transaction. A `Uniques` and its wishes belong to the client's method that makes it. Elements of a call that have the same key are
+folded into one while it is made; after that `steps` alone changes the wishes. A first statement enqueues each job that gets its
+key, and tells which job holds the key of each other. The option `then` (args/unique.py) says how to go on with such a holder: a
+statement changes it, or the first one is run once more, with leave to take the key away from it.
 
 Invariant: a job is enqueued only in the statement that gives it its key. It deliberately takes no lock on a key that another job
 holds: two programs that meet the same one do not wait for each other.

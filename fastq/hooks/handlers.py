@@ -3,7 +3,8 @@
 Both are hooks around all workers of a registry, outside of its other hooks. `ErrorHandler` looks at the exception with which
 `work` and its hooks have ended, `CrashHandler` at the note that was left with a job (sql/job_recover.sql; of a job with a process
 of its own, sql/job_crashed.sql), in the attempt after the crash and before `work`. They run where the job runs, in an executor
-thread, on the event loop or in the job's own process: no code of the user's runs in a supervisor.
+thread, on the event loop or in the job's own process: no code of the user's runs in a supervisor. The functions of
+a handler are set while the application is imported, and only read afterwards; nothing is kept of a job.
 
 Invariant: a handler of errors that returns None, or fails, changes nothing. Handlers deliberately hear nothing of decisions
 (`Snooze`, `Cancel`), cancelled jobs, attempts that were given up, and args that do not fit: `work` has raised nothing there.

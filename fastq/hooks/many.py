@@ -1,7 +1,8 @@
 """The jobs of one call of `work_many`: the result of each, and the hooks around the call.
 
-`results_of` is called where the jobs were executed, in the thread of a bundle, for the value that `work_many` or a hook around it
-returned. Hooks are composed by the thread that imports the application, once per worker, as in around.py. Nothing is kept here.
+`results_of` is called where the jobs were executed, in the thread of a bundle or on the event loop, for the value that
+`work_many` or a hook around it returned. Hooks are composed by the thread that imports the application, once per worker, as in
+around.py. Nothing is kept here.
 
 Invariant: each job has one result, whatever is returned: a value that says nothing clear about the jobs is a failure of all. A
 hook that does not know of bundles is refused, for it would look at one job and miss the others. The module deliberately makes no

@@ -4,9 +4,10 @@
     registry = Registry(hooks=[tracing])
     client = Client(hooks=[tracing])
 
-One object serves all threads of a process; its spans are made in the thread or event loop that enqueues, and where a job runs. It
-depends on the API of OpenTelemetry alone: the application sets up the SDK, and without one nothing is made, and only the baggage
-and the trace of a caller pass through. Names are those of the semantic conventions for messaging.
+One object serves all threads of a process, and never changes; its spans are made in the thread or event loop that enqueues, and
+where a job runs, and the watch of an attempt is that attempt's alone. It depends on the API of OpenTelemetry alone: the
+application sets up the SDK, and without one nothing is made, and only the baggage and the trace of a caller pass through. Names
+are those of the semantic conventions for messaging.
 
 A job may run days after its enqueue, and again after that. So an attempt is a trace of its own, with a link to the enqueue;
 with `parent=True` the first attempt joins the trace of the enqueue, and retries are still traces of their own.

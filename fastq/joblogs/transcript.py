@@ -2,7 +2,8 @@
 
 Written to by the thread or event loop that executes the job, and by threads and tasks that the job has started in its context;
 emptied by the thread that writes transcripts (work/scribe.py). A lock is held for moments. It is one that the same thread may
-take again, since a finalizer of the user's may print in the middle of anything.
+take again, since a finalizer of the user's may print in the middle of anything. `take` copies under the lock; what it has taken
+is the taker's own, and sheets are made of it without the lock.
 
 Each log line has a position, which counts the bytes that came before it. Of those that nobody has written yet the first HEAD
 bytes of the attempt and the last TAIL are kept, so a job that prints without end costs no more memory than that. A sheet is a

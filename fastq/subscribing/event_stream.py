@@ -12,6 +12,7 @@ forgotten by all processes; should it read on, the stream subscribes anew and sa
 Invariants:
 - Nothing is missing without a word: `events.dropped` says how many events, or that nobody knows how many.
 - The stream keeps one page of sheets in memory. It has no thread and no task: a program that does not read holds up nobody.
+- The task that reads from a stream runs all of it, and alone writes its attributes; another one may call the end alone.
 
 It deliberately has no history: events from before it began are in no table.
 """

@@ -10,8 +10,8 @@ Ends:
                  FASTQ_SHUTDOWN_TIMEOUT, then cancel them and hand the jobs back; write all completions; exit 0
     kill         hand everything back at once, exit within a second
     recycle      the watchdog part has given up a slot, or `Singletons` a function (each counts its own in `stuck`, `_watch` adds
-                 them up): leave the desk, so that the supervisor seats a successor beside us. Also when it has done so already,
-                 because we were silent. Then stop as above, but let the other jobs run up to their own timeouts; exit RECYCLED
+                 them up): leave the desk, so that the supervisor seats a successor beside us, or since it has seated one (we were
+                 silent). Then stop as above, but let the other jobs run up to their own timeouts; exit RECYCLED
     alone        the supervisor is gone (its pipe closed, or its death signal came): exit at once. Another host's leader
                  or the next supervisor gives our jobs back, and nothing of ours may run beside theirs.
 

@@ -6,7 +6,8 @@ A part of the class `Client` (client.py), which has the sessions. `AsyncJobLogs`
 
 To follow a log is to ask for its new sheets, by the primary key, twice a second: worker processes write each two seconds while a
 job runs, and soon after an attempt has ended. When the job has ended, its log is there a moment later; a sheet of each attempt
-says that it is the last one. It deliberately waits no longer than GRACE for that: a process that was killed wrote no last sheet.
+says that it is the last one. A call keeps what it has read in values of its own. It deliberately waits no longer than GRACE for
+that: a process that was killed wrote no last sheet.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ NAP = 0.005
 
 
 class Walk:
-    """The way of one share through the archive. The chore makes it, and alone uses it; it alone writes its attributes."""
+    """The way of one share through the archive, made, used and written by the chore that it belongs to, in its thread."""
 
     def __init__(self, share: Share) -> None:
         self.share = share

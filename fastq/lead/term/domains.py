@@ -1,14 +1,15 @@
 """Know which queues a domain maintains, and find queues that two domains maintain.
 
-`DomainQueues` runs in each track of a named domain's leader, before the other chores; these run at once when its list has
-changed. A domain maintains the queues that any living process of it works, not only those of its leader. So in a rolling deploy
-a queue that only the new programs know has its due jobs promoted though an old one leads. `Domains` runs under the schema's lease
-and reports a queue that two domains maintain. `fastq run` refuses that at its start, and neighbours.py ends it soon after, but it
-may come about later, by rows that somebody changed. It says nothing of two domains if one takes over from the other.
+`DomainQueues` runs in each track of a named domain's leader, before the other chores of the track. It alone writes the list
+`site.queues`, which these read, and when the list has changed they run at once. A domain maintains the queues that any living
+process of it works, not only those of its leader. So in a rolling deploy a queue that only the new programs know has its due jobs
+promoted though an old one leads. `Domains` runs under the schema's lease and reports a queue that two domains maintain. `fastq
+run` refuses that at its start, and neighbours.py ends it soon after, but it may come about later, by rows that somebody changed.
+It says nothing of two domains if one takes over from the other.
 
-The default domain maintains every queue; its leader needs to know none by name. `DomainQueues` and `Domains` run in tracks of a
-term, and each has its attributes for itself. The functions keep nothing and run in the main threads of `fastq run` and `fastq
-leader`, and in the track of `Domains`; the registrar's thread makes a `Conflict` of its own answer (host/neighbours.py).
+The default domain maintains every queue; its leader needs to know none by name. Both chores run in tracks of a term, and each
+alone writes its attributes. The functions keep nothing; they run in the main threads of `fastq run` and `fastq leader`, and in
+the track of `Domains`. The registrar's thread makes a `Conflict` of its own answer (host/neighbours.py).
 """
 
 from __future__ import annotations

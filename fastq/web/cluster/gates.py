@@ -1,7 +1,8 @@
 """Limits and keys: gates with their numbers, keys that stand still, and the keys of unique jobs; setting, removing, releasing.
 
-The functions run in threads of the source, over its connection; each change is that of admin/. Names and keys stand in parameters
-of the address, since they may have any characters.
+The functions run in the program that serves the dashboard, in the threads that read for it (live/source.py), over the connection
+of one visit. They keep nothing: rows are values of that visit, and each change is that of admin/. Names and keys stand in
+parameters of the address, since they may have any characters.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Made by the producer from the blobs of sql/job_claim.sql; its jobs look things u
 The rows of an UPDATE come in the order of the table's pages. That is nearly always the order of seq; where it is not (pages were
 used again, or the claim spans priorities) the rows are sorted here, so that jobs start in their order. It splits the rows by kind
 and deliberately does not decode args: codec.py does. A claim and its batches are made and written in the producer's thread of a
-worker process alone, here, in codec.py and in receiver.py, before any of their jobs is handed out; a job looks its batch up in
-the thread that has the job.
+worker process alone, here, in codec.py and in receiver.py, before any of their jobs is handed out. Then the thread that has a job
+reads its batch; it writes there only what a comment names, for its own row or for all.
 """
 
 from __future__ import annotations

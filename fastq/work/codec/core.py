@@ -3,8 +3,9 @@
 C reads flat args (csrc/fastq.h) by column, without the interpreter lock; here the columns become lists in a few calls each,
 and the lists become objects. A row that C marks, a batch that is mostly such rows, a `__post_init__` that raises: the Python
 twin reads those. Types that are not flat never come here: msgspec's whole-batch decoder is the best there is for them.
-Sizes are checked before each call, its code after it. In a worker process the producer's and the completer's thread call, by
-codec.py. The plans of the kinds are the only state; a plan never changes, so any thread may read it.
+Sizes are checked before each call, its code after it. `read` runs in the producer's thread of a worker process, the encoders in
+that thread and in the completer's, all by codec.py. The plans of the kinds are the only state. A plan is filled in by the first
+thread that needs it, always with the same values, so any thread may read it; all else belongs to one call.
 
 Objects are filled as msgspec does it, past `__init__`, by a loop with their attributes as its targets:
 `for o, o.user, o.text in zip(made, users, texts): pass`. Its text depends on the fields, so it is compiled once per kind, as

@@ -1,7 +1,7 @@
 """The codec in Python: the specification of decoding and encoding, the fallback if the C core was not built, and its oracle.
 
-`read` runs in the producer's thread of a worker process, the encoders there and in the completer's, all by codec.py. Pure
-functions of bytes and plain values, which keep nothing. The C twin (core.py) must give equal answers for every input; tests
+`read` runs in the producer's thread of a worker process, the encoders in that thread and in the completer's, all by codec.py.
+Pure functions of bytes and plain values, which keep nothing. The C twin (core.py) must give equal answers for every input; tests
 compare them. A twin deliberately knows neither claims nor jobs: codec.py makes the jobs, and asks a twin for the args of a kind.
 """
 

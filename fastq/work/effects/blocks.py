@@ -1,9 +1,10 @@
 # Made by tools/twins.py from work/effects/blocks_async.py: change that file, then run `make twins`.
 """Have a job end in a transaction of the user's, in its thread: `with job.transaction() as conn:`.
 
-Runs in the thread that executes the job. A block begins a transaction, on a connection of the user's or on one of our own. At
-its end it writes the end of the job there, by the claim, and commits; or the record of a step, which is the end of that. Where
-the connection has a transaction open already the block is a savepoint in it, and the caller commits.
+Runs in the thread that executes the job. A block and its end belong to the attempt, which alone writes them. A block begins a
+transaction, on a connection of the user's or on one of our own. At its end it writes the end of the job there, by the claim, and
+commits; or the record of a step, which is the end of that. Where the connection has a transaction open already the block is a
+savepoint in it, and the caller commits.
 
 A COMMIT that got no answer is asked about, on another connection: the server knows each transaction by its number. The session
 that may still be in it is ended first, so the answer is final. Only where no answer comes is the end left open (`Pending`).

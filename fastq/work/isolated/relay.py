@@ -1,7 +1,8 @@
 """Hand on what an isolated job logs and prints, to the worker process, which keeps it with the job.
 
-Used in the process of the job, by each thread that logs or prints. A line that is printed goes when it ends, so that two threads
-which print at once do not mix theirs, and the end of the attempt sends the lines that have none.
+Used in the process of the job, by each thread that logs or prints; the thread that ends the attempt takes the lines that were
+left. A line that is printed goes when it ends, so that two threads which print at once do not mix theirs, and the end of the
+attempt sends the lines that have none.
 
 Invariant: what has been handed on is kept, however the process of the job ends. It deliberately keeps no ring of its own: the
 transcript in the worker process is one, and says how much is left out.
