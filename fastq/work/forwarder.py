@@ -202,6 +202,7 @@ class Forwarder(Threaded):
             if self._subscribed is not None:
                 self._subscribed()
                 self._subscribed = None
+            self._starts.clear()
         elif self._subscribed is None:
             self._subscribed = events.subscribe(self._hear, names, each=self._hear_each)
         else:

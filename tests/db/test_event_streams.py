@@ -13,7 +13,7 @@ import pytest
 
 from fastq import Args, AsyncClient, Client, Job
 from fastq.errors import FastqError, OptionError
-from fastq.events import UNLOGGED, emit, emit_each, heard, timed
+from fastq.events import UNLOGGED, emit, emit_each, heard, subscribe, timed
 from fastq.lead.observed.subscriptions import AGAIN, IDLE, NAP, Subscriptions
 from fastq.postgres import db
 from fastq.subscribing import event_stream, tray
@@ -328,6 +328,19 @@ def test_a_process_without_listen_finds_out_by_itself(database, client, monkeypa
         emit("job.failed", id=1)
 
         assert [event.fields["id"] for event in take(stream, 1)] == [1]
+
+
+def test_a_role_that_may_not_look_is_told_of_and_nothing_else_is_disturbed(database, connection):
+    role, told = f"test_{os.getpid()}_nobody", []
+    end = subscribe(told.append, ["events.waits"])
+    connection.execute(f"create role {role}")
+    try:
+        with forwarding(f"{database}{'&' if '?' in database else '?'}options=-c%20role%3D{role}"):
+            wait_for(lambda: told, what="the event")
+    finally:
+        end()
+        connection.execute(f"drop role {role}")
+    assert "permission denied" in told[0].fields["error"]
 
 
 def test_a_filter_of_a_newer_program_is_left_to_newer_processes(forward, connection):
