@@ -22,7 +22,7 @@ from fastq.work.complete.tally import Tally, Untold, state_after
 from fastq.work.complete.writer import Writer
 from fastq.work.effects.ending import Ended, Lost
 from fastq.work.shared.lane import Outbox
-from fastq.work.steps.parking import Parked
+from fastq.work.steps.parking import Parked, TakenAway
 from tests.db.jobs import add, claim_number
 from tests.db.leases import site_on
 from tests.helpers import wait_for
@@ -242,6 +242,7 @@ def test_those_that_were_enqueued_are_counted_in_the_minute_of_their_enqueue(con
         (Ended(None), State.COMPLETED),
         (Ended(Snooze(5)), State.SCHEDULED),
         (Lost(), None),
+        (TakenAway(), None),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, State) else value.value,  # a repr may have an address
 )

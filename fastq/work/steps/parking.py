@@ -82,7 +82,7 @@ class Leaving(Standing):
 class TakenAway(Standing):
     """The job was taken away: no value and no error of this attempt counts any more."""
 
-    fate = Fate(elsewhere=True)
+    fate = Fate(elsewhere=True, unsure=True)
 
     def after(self, job: Job[Any], value: object, error: BaseException | None, *, leaving: bool) -> object:  # noqa: ARG002 - Standing's
         """Stay."""
