@@ -277,6 +277,21 @@ def test_counts_that_the_database_refuses_are_kept_and_sent_again(connection, se
     assert made.rest(time.monotonic()) == math.inf
 
 
+def test_counts_that_the_database_refuses_for_long_fill_no_memory(connection, writer, events, monkeypatch):
+    monkeypatch.setattr(module, "KEYS", 10)
+    connection.execute("alter table fastq.stat rename to away")
+    kept = 0
+    for minute in range(15):
+        add(connection, 1, kind="mail", created_at=f"2026-01-01 00:{minute:02}")
+        writer.write(worked(claimed(connection, 1)))
+        writer.tally.write(writer.session)
+        kept = max(kept, len(writer.tally._cells))
+
+    assert kept <= 11
+    assert [event.fields["jobs"] for event in events if event.name == "stats.dropped"] == [10]
+    assert len(writer.tally._waits) <= 5
+
+
 def test_counts_whose_answer_was_lost_are_dropped_and_not_sent_twice(connection, proxy, events):
     kept = Kept(lambda: db.connect(proxy.url, role="completer"))
     made = Tally()

@@ -56,6 +56,10 @@ MOST = 20_000
 NOTES = 5_000
 """Notes that one look reads at most: seqs that span more of them are hours apart, and the later ones have no waiting time."""
 
+KEYS = 20_000
+"""Keys under which counts are kept that cannot be written: some 12 MB. Each minute in which jobs were enqueued is a key, so where
+nobody grants the right they become more for as long as the process lives. A guess."""
+
 SLACK = 0.001
 """Seconds between the `created_at` of a job and its seq, which one statement gives both: it is microseconds."""
 
@@ -192,7 +196,8 @@ class Tally(Untold):
         except (db.Error, FastqError) as error:
             session.drop()
             self._at = time.monotonic() + (INTERVAL if sqlstate.passes(error) else AGAIN)
-            if sent and (sqlstate.row_refused(error) or not sqlstate.answered(error)):
+            refused = sent and (sqlstate.row_refused(error) or not sqlstate.answered(error))
+            if refused or len(self._cells) > KEYS:
                 self._forget(error)
             else:
                 emit("stats.waits", level=logging.WARNING, error=db.first_line(error))
@@ -201,10 +206,11 @@ class Tally(Untold):
         self._at = None
 
     def _forget(self, error: BaseException) -> None:
-        """Drop counts that are refused for good, or may be written or not: to count an attempt twice is worse than to miss it."""
+        """Drop counts that are refused for good, or too many to keep, or written perhaps: to count twice is worse than to miss."""
         jobs = sum(cell.jobs for (_, _, outcome, _), cell in self._cells.items() if outcome != ENQUEUED)
         emit("stats.dropped", level=logging.WARNING, jobs=jobs, error=db.first_line(error))
         self._cells.clear()
+        self._waits.clear()
         self._at = None
 
     def _settle_waits(self, connection: Connection) -> None:
