@@ -64,6 +64,8 @@ class Reading:
         """Yield the events of rows of event_read.sql."""
         for source, number, start, size, at, text in rows:
             host, pid = _place(source)
+            if number < self._next.get(source, (0, 0))[0]:  # the server's clock was set back: it was told of as missing
+                continue
             if source not in self._next and (host, pid) in self._places:  # it had forgotten us for a while
                 yield missed(None, at, host, pid)
             _, before = self._next.pop(source, (0, 0))

@@ -143,3 +143,15 @@ def test_a_reader_asks_for_the_sheets_behind_those_that_it_has_read():
     list(reading.events([row(tray.take())]))
 
     assert reading.seen() == (["host:1:aa"], [1])
+
+
+def test_a_sheet_that_seems_older_than_the_one_before_it_was_told_of_as_missing_and_is_not_read_behind_it():
+    """As where the clock of the server was set back between the two."""
+    tray, reading = Tray(1, "host:1:aa"), Reading()
+    sheets = []
+    for _ in range(3):
+        tray.put(EVENT)
+        sheets.append(tray.take())
+
+    assert told(reading, sheets[0], sheets[2], sheets[1]) == (2, [1])
+    assert reading.seen() == (["host:1:aa"], [3])
