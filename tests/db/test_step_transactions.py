@@ -1,6 +1,7 @@
 """`job.step_transaction()`: a step in one transaction with its record, by any library; once in the life of the job, or never."""
 
 import asyncio
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -10,8 +11,10 @@ from fastq import Config, FastqError, Job, JobLost
 from fastq.adapters import drivers, drivers_async
 from fastq.enqueue.settings import Settings
 from fastq.errors import StepError
+from fastq.postgres.pool.pool import MAX_SIZE
 from fastq.results import transacting
 from fastq.testing import steps, transactions
+from fastq.work.effects.blocks import QUESTIONS
 from fastq.work.effects.transaction import Transactions
 from fastq.work.steps.reaching import Reaching
 from tests.db.jobs import archived
@@ -394,3 +397,26 @@ def test_the_record_goes_through_another_pool_than_that_of_other_steps(till, eff
     assert job.outcome is None
     assert len(written(effects)) == 20
     assert len(till.records()) == 40
+
+
+@pytest.mark.timeout(120)
+def test_steps_within_open_transactions_of_jobs_wait_for_none_of_these(till, effects):
+    """The blocks of six jobs take all connections that the process has for ends, and each does a step before its end."""
+
+    async def work(job):
+        opened = asyncio.Barrier(MAX_SIZE - QUESTIONS)
+
+        async def one(number):
+            with suppress(LookupError):
+                async with job.transaction():
+                    await opened.wait()
+                    await job.step_transaction(f"pay {number}", till.pay_async, number)
+                    raise LookupError  # or the job would end
+
+        async with asyncio.timeout(60.0):
+            await asyncio.gather(*(one(number) for number in range(opened.parties)))
+
+    job = till.attempt(lambda job: asyncio.run(work(job)))
+
+    assert job.outcome is None
+    assert len(till.records()) == len(written(effects)) == MAX_SIZE - QUESTIONS
