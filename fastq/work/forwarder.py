@@ -167,8 +167,8 @@ class Forwarder(Threaded):
         self._rung = False
 
     def _look(self) -> None:
-        """Learn which subscriptions there are."""
-        self._hinted = False
+        """Learn which subscriptions there are; look again if that fails, for the hint does not come again."""
+        self._hinted, self._look_at = False, 0.0
         rows = self._session.open().run("subscription_list", SUBSCRIPTIONS)
         now = time.monotonic()
         heard: dict[int, Heard] = {}

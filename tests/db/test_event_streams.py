@@ -320,6 +320,27 @@ def test_a_stream_begins_when_all_living_processes_hear(forward, database, clien
         assert connection.run("subscription_heard", stream._id) == [(True,)]
 
 
+def test_a_look_upon_a_hint_that_fails_is_done_again_though_the_last_one_was_a_moment_ago(database, connection, monkeypatch):
+    failures = []
+
+    class Counted(forwarder.Rebuilt):
+        def failed(self, text, *, quiet=False):
+            failures.append(text)
+            return super().failed(text, quiet=quiet)
+
+    monkeypatch.setattr(forwarder, "POLL", 3_600.0)
+    monkeypatch.setattr(forwarder, "Rebuilt", Counted)
+    with forwarding(database) as made:
+        wait_for(lambda: made._look_at > 0 and connection.execute(SESSIONS) == [(0,)], what="the end of its first look")
+        connection.execute("alter table fastq.subscription rename to away")
+        made.hint()
+        wait_for(lambda: failures)
+        connection.execute("alter table fastq.away rename to subscription")
+        connection.execute("insert into fastq.subscription (filter, expires_at) values ('{}', now() + interval '1 hour')")
+
+        wait_for(lambda: heard("job.failed"))
+
+
 def test_a_process_without_listen_finds_out_by_itself(database, client, monkeypatch):
     monkeypatch.setattr(forwarder, "POLL", 0.05)
     monkeypatch.setattr(event_stream, "READY", 30.0)
