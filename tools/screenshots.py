@@ -29,6 +29,7 @@ from fastq.lead import definitions
 from fastq.leases import lease
 from fastq.postgres import db, embedded
 from fastq.schema.migrate import migrate
+from fastq.statistics.bins import OF_WAITS, bin_of
 from fastq.web import OPERATOR, Viewer, dashboard
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def furnish(url: str) -> dict[str, int]:
     finish(connection)
     declare(connection)
     lead(connection, workflow)
+    count(connection)
     connection.close()
     return {"failing": failing, "workflow": workflow}
 
@@ -255,6 +257,22 @@ def lead(connection: Any, workflow: int) -> None:
     )
 
 
+def count(connection: Any) -> None:
+    """Have worker processes have counted an hour's jobs: waves of mails, payments that fail for some minutes."""
+    for queue, kind, jobs, took, wait in (("emails", "mail", 240, 0.04, 0.006), ("payments", "charge", 31, 1.3, 0.02)):
+        for minute in range(59):
+            wave = jobs + jobs * (minute * 7 % 12) // 15 + (jobs if minute in range(31, 36) else 0)
+            failed = minute % 4 + (9 if queue == "payments" and minute in range(13, 19) else 0)
+            for outcome, number in (("completed", wave), ("retryable", failed)):
+                bins = {bin_of(took * (1 + minute % 3)): number, OF_WAITS + bin_of(wait * (1 + minute % 5)): number}
+                connection.execute(
+                    "insert into fastq.stat (grain, at, queue, kind, outcome, jobs, runs, run_seconds, waits, wait_seconds, "
+                    "bins, counts) values (0, date_trunc('minute', now()) - $1 * interval '1 minute', $2, $3, $4, $5::int, "
+                    "$5::int, $5::int * 0.1, $5::int, $5::int * 0.01, $6, $7)",
+                    minute, queue, kind, outcome, number, list(bins), list(bins.values()),
+                )  # fmt: skip
+
+
 @contextmanager
 def served(url: str) -> Iterator[str]:
     """Serve the dashboard on a free port of the loopback; give its address."""
@@ -315,6 +333,7 @@ def every() -> list[Any]:
         "overview": "/", "jobs": "/jobs", "job": "/jobs/{failing}", "dead": "/dead", "workflows": "/workflows",
         "workflow": "/workflows/{workflow}", "periodic": "/periodic", "periodic-one": "/periodic/show?name=nightly-report",
         "queues": "/queues", "gates": "/gates", "hosts": "/hosts", "leaders": "/leaders", "singletons": "/singletons",
+        "doctor": "/doctor", "findings": "/doctor?examine=now",
         "confirm": "/queues/pause?name=emails", "retry": "/jobs/{failing}/cancel", "missing": "/jobs/999999",
     }  # fmt: skip
     return [

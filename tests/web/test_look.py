@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fastq.admin.statistics import StatRow, Times
 from fastq.web.live.following import event
 from fastq.web.look import graph, wording
-from fastq.web.look.charts import stacked
+from fastq.web.look.charts import HEIGHT, columns, stacked
 from fastq.web.look.rendering import ENVIRONMENT, FOLDER, address
 from fastq.web.look.schedules import in_words, next_ticks
 from fastq.workflows.folding import DrawnStep
@@ -30,6 +31,67 @@ def test_a_time_is_told_by_its_distance_from_now(seconds, text):
 )
 def test_a_number_is_short(number, text):
     assert wording.count(number) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.0, "<1ms"),
+        (0.0004, "<1ms"),
+        (0.0123, "12ms"),
+        (0.2, "200ms"),
+        (1.26, "1.3s"),
+        (63.0, "63s"),
+        (7_200.0, "2h"),
+    ],
+)
+def test_a_duration_that_nobody_has_measured_is_a_dash(seconds, text):
+    assert wording.took(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("per_second", "text"),
+    [
+        (12_345.0, "12k/s"),
+        (12.4, "12/s"),
+        (1.26, "1.3/s"),
+        (1.0, "1/s"),
+        (0.5, "30/min"),
+        (3.5 / 60, "3.5/min"),
+        (2 / 3600, "2/h"),
+        (0, "0/h"),
+    ],
+)
+def test_a_rate_is_told_in_a_unit_of_which_it_is_one_at_least(per_second, text):
+    assert wording.rate(per_second) == text
+
+
+def minute_of(ago, completed=0, discarded=0, retryable=0):
+    outcomes = {"completed": completed, "discarded": discarded, "retryable": retryable}
+    none = Times(0, 0, None, None, None, None)
+    at = NOW - timedelta(minutes=ago)
+    return StatRow(at, 60.0, None, None, outcomes, completed + discarded, discarded + retryable, 0.0, 0, none, none)
+
+
+def test_columns_stand_on_the_failures_of_their_minute_and_the_highest_is_as_high_as_the_chart():
+    chart = columns(
+        [minute_of(0, completed=6, discarded=1, retryable=1), minute_of(59, completed=4), minute_of(60, completed=9)], NOW
+    )
+
+    assert (chart.most, chart.ends, chart.failures) == (8, 10, 2)
+    assert [int(x) for x in re.findall(r"M(\d+) ", chart.ended)] == [0, 59]
+    [(foot, failed)] = re.findall(r"M59 ([\d.]+)v-([\d.]+)h", chart.failed)
+    assert float(foot) == HEIGHT
+    [(top, ended)] = re.findall(r"M59 ([\d.]+)v-([\d.]+)h", chart.ended)
+    assert float(top) == pytest.approx(HEIGHT - float(failed))
+    assert float(failed) + float(ended) == pytest.approx(HEIGHT)
+    assert set(chart.ended + chart.failed) <= set("Mvhz -.0123456789")
+
+
+def test_a_minute_of_a_clock_that_is_ahead_is_the_last_one_and_a_chart_of_nothing_has_no_columns():
+    assert columns([minute_of(-3, completed=1)], NOW).ended.startswith("M59 ")
+    assert columns([], NOW) == ("", "", 0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,10 @@ STATIC = {path.name: _static(path) for path in sorted((FOLDER / "static").iterdi
 """The static files by name."""
 
 
+FILTERS = ("ago", "span", "absolute", "machine", "pretty", "brief", "cut", "took", "rate")
+"""The functions of wording.py that templates know by their own names."""
+
+
 def address(path: str, /, **query: Any) -> str:
     """Write an address below the dashboard: each part of the query quoted, without those that are None or empty."""
     given = {name: value for name, value in query.items() if value not in (None, "", [])}
@@ -57,7 +61,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {name: getattr(wording, name) for name in ("ago", "span", "absolute", "machine", "pretty", "brief", "cut")}
+    made.filters |= {name: getattr(wording, name) for name in FILTERS}
     made.filters |= {"number": wording.count, "plural": wording.plural}
     made.globals |= {"address": address, "static": {name: f"static/{name}?{one.digest}" for name, one in STATIC.items()}}
     return made

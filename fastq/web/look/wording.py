@@ -1,4 +1,4 @@
-"""Write times, spans, numbers and JSON for people.
+"""Write times, spans, numbers, rates and JSON for people.
 
 Pure functions, called while a page is rendered, in the event loop that serves. A time is written as its distance from now, with
 the time itself beside it; the browser keeps the distance true.
@@ -21,6 +21,11 @@ LONGEST = 8_000
 FEW = 10.0
 """Below this a span is written with a decimal."""
 
+SHORTEST = 0.0005
+"""Seconds below which a time is none that a person looks for."""
+
+RATES = (("s", 1.0), ("min", 60.0), ("h", 3_600.0))
+
 STEPS = (("M", 1_000_000), ("k", 10_000))
 
 
@@ -39,6 +44,21 @@ def span(seconds: float, *, whole: bool = False) -> str:
     if whole or seconds >= FEW:
         return f"{seconds:.0f}s"
     return f"{seconds:.1f}s" if seconds >= 1 else f"{seconds * 1000:.0f}ms"
+
+
+def took(seconds: float | None) -> str:
+    """Write how long something takes: `12ms`, `<1ms`; a dash where nobody has measured it."""
+    if seconds is None:
+        return "-"
+    return span(seconds) if seconds >= SHORTEST else "<1ms"
+
+
+def rate(per_second: float) -> str:
+    """Write a rate in the unit in which it is one at least: `12/s`, `3.5/min`, `2/h`."""
+    for unit, length in RATES:
+        if (number := per_second * length) >= 1 or unit == "h":
+            break
+    return (count(round(number)) if number >= FEW else f"{number:.1f}".removesuffix(".0")) + f"/{unit}"
 
 
 def absolute(moment: datetime) -> str:

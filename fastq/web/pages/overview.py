@@ -1,4 +1,4 @@
-"""The overview: what runs, and what needs somebody.
+"""The overview: what runs, what needs somebody, and what the last hour was like.
 
 `load` runs in a thread of the source, over its connection, every two seconds while somebody looks; all that it asks is bounded. A
 notice is a sentence about one thing that does not go on by itself, with the page where it is mended. The worst come first.
@@ -7,14 +7,15 @@ notice is a sentence about one thing that does not go on by itself, with the pag
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastq import admin
-from fastq.admin import leaders, periodic
+from fastq.admin import leaders, periodic, statistics
 from fastq.admin.dead.lately import Lately, list_lately
 from fastq.admin.running import list_processes, list_running
 from fastq.jobs.job import State
-from fastq.web.look.charts import stacked
+from fastq.web.look.charts import columns, stacked
 from fastq.web.look.rendering import address
 from fastq.web.look.wording import plural
 from fastq.web.routing.view import View
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from fastq.web.routing.view import Visit
 
 LATELY = 3_600.0
-"""Seconds back for which discarded jobs are told: a shift's memory of now. A guess."""
+"""Seconds back for which statistics and discarded jobs are told: a shift's memory of now. A guess."""
 
 SHOWN, RUNNING, COUNTED = 12, 200, 10_000
 """Rows of a table, running jobs that are counted, and where counts of jobs that wait for a worker stop."""
@@ -70,6 +71,8 @@ def load(visit: Visit) -> Mapping[str, Any]:
         "bars": [(queue, stacked(counts, most), sum(count for _, count in counts)) for queue, counts in bars[: 2 * SHOWN]],
         "more_queues": max(0, len(bars) - 2 * SHOWN),
         "states": STATES,
+        "hour": next(iter(statistics.stats(connection, LATELY)), None),
+        "minutes": columns(statistics.stats(connection, LATELY, step="minute"), datetime.now(UTC)),
         "processes": sum(process.lives for process in processes),
     }
 
@@ -83,7 +86,7 @@ def _tiles(queues: list[admin.QueueRow], lately: Lately, processes: int) -> list
     """Return the numbers on top: words, number, page, and whether there are more."""
     sums = {state: sum(dict(_counts(queue))[state] for queue in queues) for state in STATES}
     tiles = [(state, sums[state], address("/jobs", state=state), False) for state in STATES]
-    tiles.append(("discarded in 1 h", lately.jobs, address("/dead", since="1h"), lately.more))
+    tiles.append(("discarded in 1\N{NO-BREAK SPACE}h", lately.jobs, address("/dead", since="1h"), lately.more))
     tiles.append(("processes", processes, "/hosts", False))
     return tiles
 
