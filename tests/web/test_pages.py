@@ -33,7 +33,14 @@ def paths_of(made, database):
     special = {"/dead/group": f"/dead/group?group={group.id}", "/periodic/show": "/periodic/show?name=daily"}
     paths = [special.get(path, path) for path in PLAIN]
     jobs = [f"/jobs/{made[name]}" for name in ("running", "dead", "waiting")]
-    return [*paths, *jobs, f"/jobs/{made['running']}/log", f"/workflows/{made['workflow']}", f"/jobs/{made['dead']}?full=1"]
+    return [
+        *paths,
+        *jobs,
+        "/doctor?examine=now",
+        f"/jobs/{made['running']}/log",
+        f"/workflows/{made['workflow']}",
+        f"/jobs/{made['dead']}?full=1",
+    ]
 
 
 class Parsed(HTMLParser):

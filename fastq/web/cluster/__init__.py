@@ -1,4 +1,4 @@
-"""Pages about the cluster that works the jobs: queues, gates and keys, pauses, hosts, leaders and singletons.
+"""Pages about the cluster: queues, gates and keys, pauses, hosts, leaders and singletons, and the doctor's findings.
 
 Another page is another module with its CONTENT, named here.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastq.web.cluster import gates, hosts, leaders, pauses, queues, singletons
+from fastq.web.cluster import doctor, gates, hosts, leaders, pauses, queues, singletons
 
 if TYPE_CHECKING:
     from fastq.web.routing.view import Action, View
@@ -19,5 +19,6 @@ CONTENTS: tuple[View | Action, ...] = (
     *hosts.CONTENT,
     *leaders.CONTENT,
     *singletons.CONTENT,
+    *doctor.CONTENT,
 )
 """The pages and actions, in the order of the menu."""

@@ -45,6 +45,7 @@ PERMISSIONS = {
     "hosts.read": "see hosts and processes",
     "leaders.read": "see leaders, chores and singletons",
     "leaders.resign": "ask the holder of a lease to resign",
+    "doctor.read": "examine the database and see the findings",
 }
 """Each permission with its meaning, for the page of docs and for the answer that refuses somebody."""
 
