@@ -175,6 +175,8 @@
   });
   window.addEventListener("pagehide", end);
   window.addEventListener("pageshow", (event) => event.persisted && begin());
+  const here = document.querySelector(".side [aria-current]");
+  if (here) here.scrollIntoView({ block: "nearest", inline: "center" }); // the menu of a narrow screen scrolls sideways
   setInterval(tellTimes, 1000);
   tellTimes();
   if (address) {
