@@ -45,6 +45,7 @@ from fastq.workflows.steps import Step, Workflow, chain, group
 
 if TYPE_CHECKING:
     from fastq.admin.jobs import JobDetail
+    from fastq.admin.search.job_filter import JobFilter
     from fastq.admin.statistics.measured import Living, StatRow, Times
     from fastq.awaiting.finished import Finished, JobProgress
     from fastq.enqueue.client import Client
@@ -81,6 +82,7 @@ __all__ = [
     "Job",
     "JobCancelled",
     "JobDetail",
+    "JobFilter",
     "JobLost",
     "JobProgress",
     "JobTimeout",
@@ -119,6 +121,7 @@ _LATE = {
     "AsyncClient": "fastq.enqueue.client_async",
     "current_job": "fastq.hooks.current",
     "JobDetail": "fastq.admin.jobs",
+    "JobFilter": "fastq.admin.search.job_filter",
     "Finished": "fastq.awaiting.finished",
     "HeardEvent": "fastq.subscribing.event_reading",
     "JobProgress": "fastq.awaiting.finished",

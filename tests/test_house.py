@@ -38,7 +38,7 @@ ROOMS = (
     "schema adapters service",
     "leases awaiting joblogs/reading subscribing",
     "work/shared admin lead/term",
-    "admin/dead admin/deploys admin/doctor admin/running admin/sealed admin/statistics",
+    "admin/dead admin/deploys admin/doctor admin/running admin/sealed admin/search admin/statistics",
     "enqueue/operate",
     "work/bundles work/codec lead/chores lead/gate lead/observed lead/rescue lead/unique lead/workflow enqueue",
     "work/cursor lead",
@@ -52,7 +52,7 @@ ROOMS = (
     "web/pages web/cluster",
     "web",
     "cli/terminal",
-    "cli/waits cli/history cli/checkup cli/shell cli/views",
+    "cli/waits cli/history cli/checkup cli/search cli/shell cli/views",
     "cli",
     "bench",
     "testing __init__ __main__",
@@ -86,7 +86,7 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
 }
 
 NAMED_AFTER = (
-    *("cli", "cli/terminal", "cli/waits", "cli/history", "cli/checkup", "cli/shell", "cli/views", "bench"),
+    *("cli", "cli/terminal", "cli/waits", "cli/history", "cli/checkup", "cli/search", "cli/shell", "cli/views", "bench"),
     *("admin", "admin/doctor", "lead/chores", "lead/observed", "web/pages", "web/cluster"),
 )
 """Rooms of commands, operations, checks, chores and pages: their modules are named after the thing that they are about."""

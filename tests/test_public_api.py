@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "Args", "AsyncClient", "AsyncLease", "Backfill", "Cancel", "Client", "Config", "Crash", "Cron", "Dep", "Discard",
     "Enqueue", "Enqueued", "Enqueuing", "Every", "Fair", "FastqError", "Finished", "HeardEvent", "Hook", "Isolate", "Job",
-    "JobCancelled", "JobDetail", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "Living", "LogLine", "Ordered",
-    "Queue", "Rate", "RateLimited", "Registry",
+    "JobCancelled", "JobDetail", "JobFilter", "JobLost", "JobProgress", "JobTimeout", "Kind", "Lease", "Limit", "Living",
+    "LogLine", "Ordered", "Queue", "Rate", "RateLimited", "Registry",
     "Retry", "Secret", "Singleton", "SingletonStopped", "Snooze", "StatRow", "State", "Step", "Times", "Unique", "Worker",
     "Workflow", "chain", "current_job", "group", "kind", "upgrade", "use_keys",
 }  # fmt: skip

@@ -188,6 +188,17 @@ the caller's thread.""",
         },
     ),
     Twin(
+        "enqueue/operate/many_jobs_async.py",
+        "enqueue/operate/many_jobs.py",
+        {
+            "the methods of `client.jobs` in an event loop.": "the methods of `client.jobs`.",
+            "is made by an `AsyncClient` (client_async.py) when": "is made by a `Client` (client.py) when",
+            "`ManyJobs` (many_jobs.py) is": "`AsyncManyJobs` (many_jobs_async.py) is",
+            "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
+            '`await client.jobs.list("kind': '`client.jobs.list("kind',
+        },
+    ),
+    Twin(
         "enqueue/operate/operators_async.py",
         "enqueue/operate/operators.py",
         {

@@ -6,7 +6,7 @@ Plain functions, run in the thread that calls them, over a connection that the c
 from fastq.admin.changes import Change, CutShort, cancel_jobs, delete_jobs, retry_jobs
 from fastq.admin.gates import GateRow, list_gates, remove_gate, set_gate
 from fastq.admin.held import HeldRow, list_held, release_held
-from fastq.admin.jobs import JobDetail, JobList, JobRow, list_jobs, show_job
+from fastq.admin.jobs import JobDetail, JobRow, show_job
 from fastq.admin.pauses import PauseRow, list_pauses, pause, resume, subject_of
 from fastq.admin.queues import QueueRow, WaitingRow, list_queues, list_waiting, pause_queue, resume_queue
 from fastq.admin.session import connect
@@ -19,7 +19,6 @@ __all__ = [
     "GateRow",
     "HeldRow",
     "JobDetail",
-    "JobList",
     "JobRow",
     "KeyRow",
     "PauseRow",
@@ -31,7 +30,6 @@ __all__ = [
     "find_keys",
     "list_gates",
     "list_held",
-    "list_jobs",
     "list_keys",
     "list_pauses",
     "list_queues",

@@ -1,16 +1,14 @@
-"""Show jobs to an operator: a list of the newest that fit, and all about a single one.
+"""Show jobs to an operator: the row of a list, and all about a single one.
 
 The functions run in the thread that calls them: the main thread of `fastq jobs`, or a thread of a program that uses
 `fastq.admin`, over a connection that the caller opened (session.py). The clients run job_show.sql on their own connections and
-take only `detail_of`. Nothing is kept here; a row is the caller's. A call reads a bounded number of rows: a list walks down from
-the newest id in growing windows and stops when it has enough or when its time is over, and then says how far it came.
+take only `detail_of`. Nothing is kept here; a row is the caller's.
 
-It changes nothing: changes.py does. `JobDetail` alone is public.
+It changes nothing: changes.py does. It finds nothing either: admin/search does. `JobDetail` alone is public.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,6 @@ from fastq.args.secret.hidden import concealed
 from fastq.args.unique import UNIQUE
 from fastq.awaiting.finished import JobProgress
 from fastq.jobs.job import State
-from fastq.postgres import db, sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,14 +27,8 @@ if TYPE_CHECKING:
 
     from fastq.postgres.db import Connection
 
-FIRST_WINDOW, GROWTH = 10_000, 10
-"""Ids in the first window, and how much larger each next one is: a rare state is found in few steps, a common one in one."""
-
-PATIENCE = 3.0
-"""Seconds after which a list stops looking further back: as long as a person waits without wondering. A guess."""
-
 ROW = 14
-"""Fields of a JobRow, which a row of job_show.sql begins with."""
+"""Fields of a JobRow, which a row of job_show.sql begins with, and one of job_search.sql behind what it says of its look."""
 
 SIGNAL = "signal:"
 """How `waits_for` begins of a job that is parked for a signal without a timeout; its name follows."""
@@ -74,15 +65,6 @@ class JobRow:
         if not (self.waits_for or "").startswith("["):
             return None
         return " and at ".join(named(entry.name, entry.key) for entry in read_entries(self.waits_for or ""))
-
-
-@dataclass(frozen=True, slots=True)
-class JobList:
-    """Jobs, newest first; all jobs with an id above `searched_to` were looked at."""
-
-    jobs: list[JobRow]
-    searched_to: int
-    complete: bool  # False: time was over before the limit was reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,39 +112,6 @@ class JobDetail(JobRow):
         return None if self.output_json is None else msgspec.json.decode(self.output_json)
 
 
-def list_jobs(
-    connection: Connection,
-    *,
-    states: Sequence[State] = (),
-    kind: str | None = None,
-    queue: str | None = None,
-    tag: str | None = None,
-    limit: int = 50,
-    before: int | None = None,
-) -> JobList:
-    """Return the newest jobs that fit, living and finished; with `before` those with lower ids."""
-    give_up = time.monotonic() + PATIENCE
-    high = int(connection.run_one("job_newest_id")[0])
-    if before is not None:
-        high = min(high, before - 1)
-    wanted = [state.value for state in states] or None
-    found: list[JobRow] = []
-    window = FIRST_WINDOW
-    while high > 0 and len(found) < limit:
-        if time.monotonic() > give_up:
-            return JobList(found, high, complete=False)
-        low = max(high - window, 0)
-        try:
-            rows = connection.run("job_list", low, high, wanted, kind, queue, tag, limit - len(found))
-        except db.Error as error:
-            if not sqlstate.too_slow(error):
-                raise
-            return JobList(found, high, complete=False)
-        found += map(_job_row, rows)
-        high, window = low, window * GROWTH
-    return JobList(found, high, complete=True)
-
-
 def show_job(connection: Connection, job_id: int) -> JobDetail | None:
     """Return everything about a job, or None if there is none with this id."""
     for _ in range(ATTEMPTS_TO_FIND):
@@ -189,11 +138,12 @@ _errors = msgspec.json.Decoder(list[Any]).decode
 _meta = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def _job_row(row: Sequence[Any]) -> JobRow:
+def row_of(row: Sequence[Any]) -> JobRow:
+    """Make a row of those that job_search.sql and job_search_ids.sql answer with."""
     return JobRow(*_values(row))
 
 
 def _values(row: Sequence[Any]) -> list[Any]:
-    """Return the fields of a JobRow, in their order, of a row of job_list.sql or the beginning of one of job_show.sql."""
+    """Return the fields of a JobRow, in their order, of a row of job_search.sql or the beginning of one of job_show.sql."""
     job_id, state, kind, queue, priority, attempt, max_attempts, tags, *rest = row
     return [job_id, State(state), kind, queue, priority, attempt, max_attempts, tags or [], *rest]

@@ -1,8 +1,8 @@
 """Open the connection that an operator's functions work on, and run statements there that follow one another.
 
 Runs in the caller's thread; the caller owns the connection, and closes it. A question or a change of several statements is an
-`Asking`: it yields one statement after the other and is sent the rows of each. So the commands run it here, and the clients
-(enqueue/operate/) run the same on any connection.
+`Asking`: it yields one statement after the other and is sent the rows of each; it may come to its result without any. So the
+commands run it here, and the clients (enqueue/operate/) run the same on any connection.
 
 It expects the schema that this program knows, and says so if there is another. It deliberately makes no transaction.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from fastq.postgres import db, hints
+from fastq.postgres import db, hints, sqlstate
 from fastq.schema.migrate import check
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class Ask(NamedTuple):
     statement: str
     parameters: tuple[object, ...] = ()
     hints: bool = False  # one more parameter comes behind these: the channel of the hints, null for none
+    bounded: bool = False  # where it runs into a time limit there are no rows, and no error
 
 
 Asking: TypeAlias = Generator[Ask, Sequence[Sequence[Any]], T]
@@ -36,8 +37,8 @@ Asking: TypeAlias = Generator[Ask, Sequence[Sequence[Any]], T]
 
 def answered(connection: Connection, asking: Asking[T]) -> T:
     """Run the statements, each as a transaction of its own; return the result."""
-    ask = next(asking)
     try:
+        ask = next(asking)
         while True:
             ask = asking.send(_run(connection, ask))
     except StopIteration as end:
@@ -48,7 +49,12 @@ def answered(connection: Connection, asking: Asking[T]) -> T:
 def _run(connection: Connection, ask: Ask) -> Sequence[Sequence[Any]]:
     if ask.hints:
         return hints.sending(connection, lambda channel: connection.run(ask.statement, *ask.parameters, channel))
-    return connection.run(ask.statement, *ask.parameters)
+    try:
+        return connection.run(ask.statement, *ask.parameters)
+    except db.Error as error:
+        if not (ask.bounded and sqlstate.too_slow(error)):
+            raise
+        return ()
 
 
 def connect(config: Config, url: str) -> Connection:

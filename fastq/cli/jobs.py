@@ -1,4 +1,4 @@
-"""`fastq jobs`: list and show jobs, say why one waits, signal, retry, cancel and delete them, encrypt their args anew.
+"""`fastq jobs`: list, count and show jobs, say why one waits, signal, retry, cancel and delete them, encrypt their args anew.
 
 Runs in the main thread of the command, and keeps nothing.
 """
@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fastq import admin
-from fastq.admin.jobs import PATIENCE, SIGNAL
 from fastq.admin.unique import SHORT
-from fastq.args.versions.names import told
 from fastq.cli.history import rotating
+from fastq.cli.search import listing
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found, opened
 from fastq.cli.waits import signals
@@ -32,7 +31,8 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  fastq jobs list --state discarded --kind sort
+  fastq jobs list state:discarded kind:sort since:2h
+  fastq jobs count state:discarded
   fastq jobs show 42            args, tags, output, steps, and every error with
                                 its traceback
   fastq jobs why 42             what it waits for, in one sentence
@@ -43,7 +43,7 @@ examples:
   fastq jobs retry 42 43        now, finished ones too: with their id, and one
                                 more attempt
   fastq jobs cancel 42          a running job is asked to end
-  fastq jobs list --state discarded --json | jq '.[].id' |
+  fastq jobs list state:discarded --json | jq '.[].id' |
     xargs -r fastq jobs retry
   fastq jobs rotate-keys pay    encrypt the args of the jobs of a kind that wait
                                 with the newest of FASTQ_ARGS_KEYS; finished
@@ -51,16 +51,6 @@ examples:
 
 Exit code 1 if one of the ids could not be done, or did not end in time.
 """
-LIST_EPILOG = """\
-examples:
-  fastq jobs list                       the newest 50, living and finished
-  fastq jobs list --state running --state available
-  fastq jobs list --queue emails --tag customer-7 --limit 500 --json
-
-Finished jobs are kept as FASTQ_ARCHIVE_DAYS and FASTQ_KEEP say.
-"""
-COLUMNS = ("id", "state", "kind", "queue", "attempt", "enqueued", "next/end", "error")
-
 ENDED = {State.COMPLETED: 0, State.CANCELLED: 3, State.DISCARDED: 4}
 """The exit codes of a wait: 1 says that nothing is known of the job's end, 2 is for mistakes in the command."""
 
@@ -89,15 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommands and their arguments."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     raw = argparse.RawDescriptionHelpFormatter
-    listing = actions.add_parser("list", help="show jobs, newest first", epilog=LIST_EPILOG, formatter_class=raw)
-    states = [state.value for state in State]
-    listing.add_argument(
-        "--state", action="append", choices=states, default=[], help="only these; may be repeated", metavar="STATE"
+    listed = actions.add_parser("list", help="show jobs, newest first", epilog=listing.LIST_EPILOG, formatter_class=raw)
+    listing.add_page(listed)
+    counted = actions.add_parser(
+        "count", help="count the jobs that fit, up to 10,000", epilog=listing.COUNT_EPILOG, formatter_class=raw
     )
-    listing.add_argument("--kind", help="only this kind")
-    listing.add_argument("--queue", help="only this queue")
-    listing.add_argument("--tag", help="only with this tag")
-    listing.add_argument("--limit", type=_positive, default=50, metavar="N", help="how many at most [default 50]")
+    listing.add_filter(counted)
     showing = actions.add_parser("show", help="show everything about one job")
     telling = actions.add_parser("why", help="say in one sentence what a job waits for, or what became of it")
     for action in (showing, telling):
@@ -115,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     encrypting = actions.add_parser("rotate-keys", help="encrypt the args of a kind's jobs anew, with the newest key")
     encrypting.add_argument("kind", metavar="KIND")
     encrypting.add_argument("--archive", action="store_true", help="those of finished jobs, too")
-    for action in (listing, showing, telling, waiting, signalling, encrypting, *changing):
+    for action in (listed, counted, showing, telling, waiting, signalling, encrypting, *changing):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -128,66 +115,7 @@ def main(options: argparse.Namespace) -> int:
     if options.action == "signal":
         return signals.signal(config, options)
     with opened(config) as connection:
-        if options.action == "list":
-            return _list(connection, options)
-        if options.action == "show":
-            return _show(connection, options)
-        if options.action == "why":
-            return _why(connection, options)
-        if options.action == "rotate-keys":
-            return rotating.rotate(connection, options)
-        return _change(connection, options)
-
-
-def _list(connection: Connection, options: argparse.Namespace) -> int:
-    states = [State(name) for name in options.state]
-    found = admin.list_jobs(
-        connection, states=states, kind=options.kind, queue=options.queue, tag=options.tag, limit=options.limit
-    )
-    if options.json:
-        output.json(found.jobs)
-    elif found.jobs:
-        why = _why_waiting(connection, found.jobs)
-        output.table(COLUMNS, [_cells(job, why) for job in found.jobs])
-    else:
-        output.note("no such jobs" if _is_filtered(options) else "no jobs")
-    if not found.complete:
-        output.note(f"stopped looking at id {found.searched_to:,} after {PATIENCE:g} s: older jobs may fit too")
-    return 0
-
-
-def _is_filtered(options: argparse.Namespace) -> bool:
-    return bool(options.state or options.kind or options.queue or options.tag)
-
-
-def _why_waiting(connection: Connection, jobs: Sequence[admin.JobRow]) -> dict[tuple[str, str], str]:
-    """Return the reason of those jobs among these that wait for a worker, by queue and kind."""
-    if not any((job.waits_for or "").startswith("worker:") for job in jobs):
-        return {}
-    return {(row.queue, row.kind): row.why for row in admin.list_waiting(connection, count=1)}
-
-
-def _cells(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> tuple[object, ...]:
-    moment = job.scheduled_at or job.finalized_at
-    error = (job.error or "").partition("\n")[0] if job.state is not State.COMPLETED else None  # of an attempt before that
-    waits = _waits(job, why_waiting)
-    why = waits if job.state is State.WAITING else error or waits
-    attempt = f"{job.attempt}/{job.max_attempts}"
-    return (job.id, job.state.value, job.kind, job.queue, attempt, job.created_at, moment, why)
-
-
-def _waits(job: admin.JobRow, why_waiting: Mapping[tuple[str, str], str]) -> str | None:
-    """Say why a job waits: at gates, for steps, or since a process that had it did not run it and did not charge it for that."""
-    if job.gates:
-        return f"at {job.gates}"
-    if job.waits_for == "workflow":
-        return "for the jobs before it in its workflow"
-    if job.waits_for is not None and job.waits_for.startswith(SIGNAL):
-        return f"for the signal '{escaped(job.waits_for.removeprefix(SIGNAL))}'"
-    if job.state is State.WAITING:
-        name = (job.waits_for or job.kind).removeprefix("worker:")
-        return why_waiting.get((job.queue, name), f"for a process that has a worker for {told(name)}")
-    return "snoozed by its worker" if job.state is State.SCHEDULED and job.attempted_at is not None else None
+        return ON_CONNECTION.get(options.action, _change)(connection, options)
 
 
 def _show(connection: Connection, options: argparse.Namespace) -> int:
@@ -200,7 +128,7 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
         row |= {name: msgspec.Raw((row.pop(f"{name}_json") or "null").encode()) for name in ("args", "output")}
         output.json(row | {"steps": signals.as_json(steps), "log_lines": int(connection.run_one("log_count", detail.id)[0])})
         return 0
-    waits = _waits(detail, _why_waiting(connection, [detail]))
+    waits = listing.waits(detail, listing.why_waiting(connection, [detail]))
     if detail.gates:
         waits = (admin.why_job(connection, detail.id) or "").partition(" waits ")[2] or waits
     output.fields([*_facts(detail, waits), *_key(connection, detail), ("log", _log(connection, detail.id))])
@@ -342,3 +270,13 @@ def _positive(text: str) -> int:
     if not 0 < number < 2**63:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
     return number
+
+
+ON_CONNECTION: Mapping[str, Callable[[Connection, argparse.Namespace], int]] = {
+    "list": listing.jobs,
+    "count": listing.number,
+    "show": _show,
+    "why": _why,
+    "rotate-keys": rotating.rotate,
+}
+"""The actions that need a connection of their own and no client; those of CHANGES are besides."""

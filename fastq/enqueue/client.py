@@ -36,6 +36,7 @@ from fastq.awaiting.results import Results
 from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
+from fastq.enqueue.operate.many_jobs import ManyJobs
 from fastq.enqueue.operate.measuring import Measuring
 from fastq.enqueue.operate.operators import Operators
 from fastq.enqueue.operate.signalling import Signalling
@@ -74,6 +75,11 @@ class Client(Workflows, Operators, Signalling, Measuring, Results, JobLogs, Hear
     def config(self) -> Config:
         """Return the configuration that this client goes by."""
         return self._settings.config
+
+    @property
+    def jobs(self) -> ManyJobs:
+        """Give the jobs, to be found by a filter."""
+        return ManyJobs(self._asked)
 
     @overload
     def enqueue(self, args: Args, *, conn: Conn | None = None, wake: bool = True, **options: Unpack[Options]) -> Enqueued: ...

@@ -36,6 +36,7 @@ from fastq.awaiting.results_async import AsyncResults
 from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
+from fastq.enqueue.operate.many_jobs_async import AsyncManyJobs
 from fastq.enqueue.operate.measuring_async import AsyncMeasuring
 from fastq.enqueue.operate.operators_async import AsyncOperators
 from fastq.enqueue.operate.signalling_async import AsyncSignalling
@@ -76,6 +77,11 @@ class AsyncClient(
     def config(self) -> Config:
         """Return the configuration that this client goes by."""
         return self._settings.config
+
+    @property
+    def jobs(self) -> AsyncManyJobs:
+        """Give the jobs, to be found by a filter."""
+        return AsyncManyJobs(self._asked)
 
     @overload
     async def enqueue(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fastq.adapters import drivers
 from fastq.awaiting.ends import Ends
 from fastq.errors import DuplicateJob, FastqError, WorkflowError
-from fastq.postgres import hints, refusals
+from fastq.postgres import hints, refusals, sqlstate
 from fastq.postgres.pool import in_threads, pool
 from fastq.postgres.pool.pool import Failed
 from fastq.postgres.wake_limiter import WakeLimiter
@@ -87,12 +87,16 @@ class Sessions:
 
     def answered(self, asking: Asking[T], conn: Conn | None) -> T:
         """Run statements that follow one another, each in a transaction of its own or all in the caller's."""
-        ask = next(asking)  # the parameters are checked before this asks for a connection
+        try:
+            ask = next(asking)  # the parameters are checked before this asks for a connection
+        except StopIteration as end:
+            told: T = end.value
+            return told
         if conn is not None:
             with self._settings.remedy:
                 return self._go_on(asking, ask, conn)
         with self.connection() as own:
-            return self._go_on(asking, ask, own)
+            return self._go_on(asking, ask, own, own=True)
 
     @contextmanager
     def connection(self, *, patient: bool = True) -> Iterator[Any]:
@@ -139,17 +143,24 @@ class Sessions:
                 carried = call if call.is_ascii else call.in_encoding(drivers.encoding(conn))
                 rows = drivers.run(conn, self._settings.text_for_one(carried.statement), carried.values)
 
-    def _go_on(self, asking: Asking[T], ask: Ask, conn: Any) -> T:
+    def _go_on(self, asking: Asking[T], ask: Ask, conn: Any, *, own: bool = False) -> T:
         """Run the statement that an asking has come to, and those behind it; return its result."""
         try:
             while True:
-                ask = asking.send(self._one(ask, conn))
+                ask = asking.send(self._one(ask, conn, bounded=own and ask.bounded))
         except StopIteration as end:
             result: T = end.value
             return result
 
-    def _one(self, ask: Ask, conn: Any) -> Rows:
+    def _one(self, ask: Ask, conn: Any, *, bounded: bool) -> Rows:
         text = qualified(ask.statement, self._schema)
+        if bounded:
+            try:
+                return drivers.run(conn, text, ask.parameters)
+            except Failed as error:
+                if not sqlstate.too_slow(error):
+                    raise
+                return []
         if not ask.hints:
             return drivers.run(conn, text, ask.parameters)
         given, channel = ask.parameters, self._channel

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fastq.adapters import drivers_async
 from fastq.awaiting.ends_async import AsyncEnds
 from fastq.errors import DuplicateJob, FastqError, WorkflowError
-from fastq.postgres import hints, refusals
+from fastq.postgres import hints, refusals, sqlstate
 from fastq.postgres.pool import in_loop, pool_async
 from fastq.postgres.pool.pool_async import Failed
 from fastq.postgres.wake_limiter import WakeLimiter
@@ -86,12 +86,16 @@ class AsyncSessions:
 
     async def answered(self, asking: Asking[T], conn: AsyncConn | None) -> T:
         """Run statements that follow one another, each in a transaction of its own or all in the caller's."""
-        ask = next(asking)  # the parameters are checked before this asks for a connection
+        try:
+            ask = next(asking)  # the parameters are checked before this asks for a connection
+        except StopIteration as end:
+            told: T = end.value
+            return told
         if conn is not None:
             with self._settings.remedy:
                 return await self._go_on(asking, ask, conn)
         async with self.connection() as own:
-            return await self._go_on(asking, ask, own)
+            return await self._go_on(asking, ask, own, own=True)
 
     @asynccontextmanager
     async def connection(self, *, patient: bool = True) -> AsyncIterator[Any]:
@@ -138,17 +142,24 @@ class AsyncSessions:
                 carried = call if call.is_ascii else call.in_encoding(await drivers_async.encoding(conn))
                 rows = await drivers_async.run(conn, self._settings.text_for_one(carried.statement), carried.values)
 
-    async def _go_on(self, asking: Asking[T], ask: Ask, conn: Any) -> T:
+    async def _go_on(self, asking: Asking[T], ask: Ask, conn: Any, *, own: bool = False) -> T:
         """Run the statement that an asking has come to, and those behind it; return its result."""
         try:
             while True:
-                ask = asking.send(await self._one(ask, conn))
+                ask = asking.send(await self._one(ask, conn, bounded=own and ask.bounded))
         except StopIteration as end:
             result: T = end.value
             return result
 
-    async def _one(self, ask: Ask, conn: Any) -> Rows:
+    async def _one(self, ask: Ask, conn: Any, *, bounded: bool) -> Rows:
         text = qualified(ask.statement, self._schema)
+        if bounded:
+            try:
+                return await drivers_async.run(conn, text, ask.parameters)
+            except Failed as error:
+                if not sqlstate.too_slow(error):
+                    raise
+                return []
         if not ask.hints:
             return await drivers_async.run(conn, text, ask.parameters)
         given, channel = ask.parameters, self._channel

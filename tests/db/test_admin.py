@@ -3,10 +3,10 @@
 import json
 import threading
 
-import psycopg
 import pytest
 
 from fastq import admin
+from fastq.admin import search
 from fastq.config import Config
 from fastq.errors import MigrationError, OptionError
 from fastq.jobs.job import State
@@ -41,53 +41,6 @@ def finish(connection, ids, state="completed", **columns):
 
 def outcomes(changes):
     return [change.outcome for change in changes]
-
-
-def test_list_shows_living_and_finished_jobs_newest_first(connection, operator):
-    first, second, third = add(connection, 3)
-    finish(connection, [second])
-
-    found = admin.list_jobs(operator)
-
-    assert [(job.id, job.state) for job in found.jobs] == [
-        (third, State.AVAILABLE),
-        (second, State.COMPLETED),
-        (first, State.AVAILABLE),
-    ]
-    assert found.complete
-
-
-def test_list_filters_by_state_kind_queue_and_tag(connection, operator):
-    (plain,) = add(connection)
-    (other,) = add(connection, kind="mail", queue="emails", tags=["a", "b"])
-    (waiting,) = add(connection, state="scheduled", seq=None, scheduled_at="2100-01-01")
-    finish(connection, [plain])
-
-    def ids(**filters):
-        return [job.id for job in admin.list_jobs(operator, **filters).jobs]
-
-    assert ids(states=[State.COMPLETED]) == [plain]
-    assert ids(states=[State.SCHEDULED, State.AVAILABLE]) == [waiting, other]
-    assert ids(kind="mail") == ids(queue="emails") == ids(tag="b") == [other]
-    assert ids(tag="c") == []
-
-
-def test_list_finds_a_rare_job_far_below_the_newest_and_respects_the_limit(connection, operator):
-    (rare,) = add(connection, kind="rare")
-    connection.execute("select setval('fastq.job_id_seq', 3000000)")
-    newest = add(connection, 5)
-
-    assert [job.id for job in admin.list_jobs(operator, kind="rare").jobs] == [rare]
-    assert [job.id for job in admin.list_jobs(operator, limit=2).jobs] == newest[:-3:-1]
-
-
-def test_list_says_how_far_it_came_when_its_time_is_over(connection, operator, monkeypatch):
-    add(connection)
-    monkeypatch.setattr("fastq.admin.jobs.PATIENCE", -1)
-
-    found = admin.list_jobs(operator)
-
-    assert (found.jobs, found.complete, found.searched_to) == ([], False, 1)
 
 
 def test_show_tells_everything_of_a_living_job(connection, operator):
@@ -319,17 +272,6 @@ def test_an_operator_gets_through_a_pooler_that_takes_no_options(database, tmp_p
         operator.close()
 
 
-def test_a_list_that_takes_too_long_says_how_far_it_came(connection, database):
-    (newest,) = add(connection)
-    operator = admin.connect(Config(statement_timeout=0.5), database)
-    with psycopg.connect(database) as other:
-        other.execute("lock table fastq.job_archive in access exclusive mode")
-        held_up = admin.list_jobs(operator)
-    operator.close()
-
-    assert (held_up.jobs, held_up.searched_to, held_up.complete) == ([], newest, False)
-
-
 def test_connect_tells_what_to_do_about_a_schema_that_is_not_there(database):
     with pytest.raises(MigrationError, match="run fastq migrate"):
         admin.connect(Config(schema="elsewhere"), database)
@@ -343,7 +285,7 @@ def test_everything_works_in_another_schema(empty_database):
     execute(empty_database, "insert into jobs_2.job (kind) values ('a'), ('b')")
     operator = admin.connect(Config(schema="jobs_2"), empty_database)
 
-    assert [job.kind for job in admin.list_jobs(operator).jobs] == ["b", "a"]
+    assert [job.kind for job in search.list_jobs(operator).jobs] == ["b", "a"]
     assert outcomes(admin.cancel_jobs(operator, [1])) == ["cancelled"]
     assert outcomes(admin.retry_jobs(operator, [1])) == ["available"]
     assert outcomes(admin.delete_jobs(operator, [1])) == ["deleted"]

@@ -19,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from fastq import Args, Client, Config, Enqueue, Kind, admin
+from fastq.admin.search import list_jobs
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError, UnknownKind
 from fastq.jobs.job import EARLIEST, LATEST
 from fastq.postgres.pool import pool
@@ -255,7 +256,7 @@ def test_a_job_is_read_whatever_times_it_has(zone, client, database):
     assert told == [LATEST, EARLIEST, LATEST, LATEST, EARLIEST, EARLIEST, EARLIEST]
     assert [at.astimezone(ZoneInfo("Pacific/Kiritimati")).year for at in told[:2]] == [9999, 1]
     connection = admin.connect(Config(database_url=database), database)
-    assert [job.scheduled_at for job in admin.list_jobs(connection).jobs] == told[::-1]
+    assert [job.scheduled_at for job in list_jobs(connection).jobs] == told[::-1]
     connection.close()
 
 

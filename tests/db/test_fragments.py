@@ -388,7 +388,8 @@ def test_a_copy_writes_what_an_enqueue_writes(at):
 
 
 ROWS = {
-    "job_list": (JobRow, 0),
+    "job_search": (JobRow, 5),
+    "job_search_ids": (JobRow, 1),
     "job_show": (JobDetail, 0),
     "job_why": (Facts, 0),
     "periodic_list": (PeriodicRow, 0),
@@ -413,6 +414,29 @@ def test_a_row_that_is_read_by_position_names_its_columns_as_the_fields_are_name
 
     wanted = made._fields if issubclass(made, tuple) else [field.name for field in fields(made)]
     assert columns[first:] == list(wanted)
+
+
+def search_faults(texts):
+    """Compare how the two statements that find jobs read a filter, and which jobs fit it."""
+    found = {"wanted": {}, "fields": {}, "fits": {}}
+    for name in ("job_search", "job_search_ids"):
+        parts = ctes(texts[name])
+        found["wanted"][name], found["fields"][name] = parts["wanted"], parts["fields"]
+        found["fits"][name] = before(plain(texts[name]).rpartition("cross join wanted where ")[2], "order")
+    return [fault for part, said in found.items() for fault in differences(f"the part {part}", said)]
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ("queue <> all (wanted.not_queues)", "true"),
+        ("asked ->> 'gate' as gate", "asked ->> 'gates' as gate"),
+        ("field ->> 2 as value", "field ->> 3 as value"),
+    ],
+)
+def test_both_statements_that_find_jobs_find_the_same(here, there):
+    assert search_faults(TEXTS) == []
+    assert search_faults({**TEXTS, "job_search": TEXTS["job_search"].replace(here, there)})
 
 
 def key_faults(texts):

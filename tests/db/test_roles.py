@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from fastq import Args, Client, Enqueue, Every, Kind, Limit, Registry, Unique, admin, use_keys
-from fastq.admin import dead, gates, leaders, periodic, running, statistics
+from fastq.admin import dead, gates, leaders, periodic, running, search, statistics
 from fastq.admin.sealed import rotation
 from fastq.args.secret import ring
 from fastq.lead import definitions
@@ -116,7 +116,9 @@ def enqueue_unique(session):
 
 
 def read(session):
-    assert len(admin.list_jobs(session).jobs) == 5
+    assert len(search.list_jobs(session).jobs) == search.count_jobs(session).jobs == 5
+    assert search.list_jobs(session, "state:waiting unique:123456").jobs == []
+    assert "queue:default" in search.complete_words(session, "queue:de")
     assert admin.show_job(session, 1).args == {}
     session.execute("select output from fastq.job_archive")
 

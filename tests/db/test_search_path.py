@@ -18,7 +18,7 @@ from sqlalchemy.ext import asyncio as sqlalchemy_asyncio
 
 import fastq
 from fastq import Args, AsyncClient, Client, Enqueue, Every, Lease, Limit, Registry, admin
-from fastq.admin import leaders, periodic
+from fastq.admin import leaders, periodic, search
 from fastq.config import Config
 from fastq.lead import definitions
 from fastq.leases.elector import Trust
@@ -225,7 +225,10 @@ def test_an_operator_runs_nothing_of_a_strangers(poll_only, credulous):
     lead = Lease("report", url=credulous)
     assert lead.try_acquire()
 
-    admin.list_jobs(operator, states=[], kind="sort", queue="default", tag="plain")
+    search.list_jobs(operator, "kind:sort queue:default tag:plain priority:>0 since:1h args.x:1 error:x gate:x")
+    for words in ("id:<=10", "workflow:1", "unique:123456", "state:waiting", "due-until:+1h", "ended-since:1h"):
+        search.count_jobs(operator, words)
+    search.complete_words(operator, "kind:")
     assert admin.show_job(operator, jobs[0]) is not None
     admin.cancel_jobs(operator, jobs)
     admin.retry_jobs(operator, jobs)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from fastq import admin
+from fastq.admin import search
 from fastq.board.board import Board
 from fastq.config import Config
 from fastq.jobs.job import State
@@ -91,7 +92,7 @@ def test_cancel_ends_a_waiting_job_delete_removes_it_and_retry_makes_it_availabl
 def test_a_waiting_job_is_listed_shown_and_counted_with_what_it_waits_for(connection, operator):
     (job,) = waiting(connection, queue="emails")
 
-    (row,) = admin.list_jobs(operator, states=[State.WAITING]).jobs
+    (row,) = search.list_jobs(operator, "state:waiting").jobs
     assert (row.id, row.state, row.waits_for) == (job, State.WAITING, "worker:nap")
     detail = admin.show_job(operator, job)
     assert (detail.state, detail.waits_for, detail.args, detail.host) == (State.WAITING, "worker:nap", {}, None)

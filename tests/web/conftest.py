@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 from starlette.testclient import TestClient
 
-from fastq import Args, Client, Config, Every, Ordered, Registry, Unique, Workflow, admin, group
-from fastq.jobs.job import State
+from fastq import Args, Client, Config, Every, JobFilter, Ordered, Registry, Unique, Workflow, group
+from fastq.admin import search
 from fastq.lead import definitions
 from fastq.web import OPERATOR, Viewer, dashboard
 from tests.db.jobs import add, session
@@ -134,11 +134,10 @@ def act(client, path, **fields):
     return client.post(path, data={"token": token, "back": "", **fields}, headers=ORIGIN)
 
 
-def list_ids(url, *, states=(), **filters):
+def list_ids(url, *, limit=50, **wanted):
     """Return the ids of jobs."""
-    filters["states"] = [State(state) for state in states]
     connection = session(url)
     try:
-        return [job.id for job in admin.list_jobs(connection, **filters).jobs]
+        return [job.id for job in search.list_jobs(connection, JobFilter(**wanted), limit=limit)]
     finally:
         connection.close()

@@ -1,5 +1,6 @@
 """Each page shows the things that are in the database, escaped, whole and small, and says what to do where there is nothing."""
 
+import html
 import re
 from html.parser import HTMLParser
 
@@ -163,23 +164,61 @@ def test_jobs_are_filtered_and_paged_by_the_address(browser, database):
         return [int(one) for one in re.findall(r'href="/jobs/(\d+)"', client.get(path).text)]
 
     assert shown("/jobs") == ids[:9:-1]
-    assert shown(f"/jobs?before={ids[10]}") == ids[9::-1]
-    assert f"/jobs?before={ids[10]}" in client.get("/jobs").text
+    [older] = re.findall(r'href="([^"]+)" rel="next"', client.get("/jobs").text)
+    assert shown(html.unescape(older)) == ids[9::-1]
     assert shown("/jobs?state=cancelled&state=discarded") == [ids[0]]
     assert shown("/jobs?kind=other") == []
     assert shown("/jobs?queue=emails&tag=welcome&kind=mail") == ids[:9:-1]
     assert client.get(f"/jobs?id={ids[5]}").headers["location"] == f"/jobs/{ids[5]}"
-    assert client.get("/jobs?state=odd").status_code == 400
+    assert shown("/jobs?q=kind:mail+-tag:other+id:1..3&state=available") == [3, 2]
     for odd in (
         "/jobs?id=odd",
         "/jobs?id=0",
-        "/jobs?before=-1",
-        f"/jobs?before={2**64}",
         f"/workflows?before={'9' * 5000}",
         "/jobs?kind=%00",
         "/dead?since=1y",
     ):
         assert client.get(odd).status_code == 400, odd
+
+
+@pytest.mark.parametrize("query", ["state=odd", "q=knid:mail", "q=since:soon", "after=odd", "q=<b>"])
+def test_a_filter_that_is_wrong_says_so_above_an_empty_list_and_keeps_its_words(browser, query):
+    text = browser("reader").get(f"/jobs?{query}").text
+
+    assert 'role="alert"' in text
+    assert "expected" in text
+    assert "<b>" not in text
+    assert "data-key" not in text.partition("</form>")[2]
+
+
+def test_words_about_args_are_for_those_who_may_see_args(browser, database):
+    with Client(database) as client:
+        first, _ = client.enqueue_many([MailArgs("ada"), MailArgs("bob")])
+    path = "/jobs?q=args.to:ada&state=available"
+
+    asked = browser("reader").get(path)
+    assert asked.headers["location"] == "/jobs/by-args?q=args.to%3Aada&state=available"
+    found = browser("reader").get(asked.headers["location"]).text
+    assert re.findall(r'href="/jobs/(\d+)"', found) == [str(first)]
+
+    blind = dashboard(Config(database_url=database), auth=lambda _: Viewer("bea", READER - {"jobs.args"}))
+    try:
+        client = TestClient(blind, follow_redirects=False)
+        assert client.get(path).headers["location"] == asked.headers["location"]
+        assert client.get(asked.headers["location"]).status_code == 403
+        assert client.get("/jobs?q=state:available").status_code == 200
+    finally:
+        blind.close()
+
+
+@pytest.mark.parametrize("words", ["args.to:ada", "-args.to:ada", "meta.cause:crashed", "error:refused", "-error:refused"])
+def test_where_values_are_redacted_no_filter_tells_them(database, words):
+    made = dashboard(Config(database_url=database), auth=lambda _: Viewer("rita"), redact=lambda kind, what, value: "...")
+    try:
+        answer = TestClient(made).get(f"/jobs/by-args?q={words}")
+        assert "this dashboard hides parts of them" in html.unescape(answer.text)
+    finally:
+        made.close()
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ USAGE = 2
 """The exit code for arguments that are wrong: argparse's own, and that of most programs."""
 
 
+WITHOUT = re.compile(r"-[a-z][a-z.-]*:")
+"""A word of a filter that leaves jobs out, `-queue:slow`. argparse takes it for a flag, unless a blank stands before it."""
+
 SPAN = re.compile(r"(?P<number>\d{1,9}(\.\d{1,9})?)(?P<unit>[smhd]?)", re.ASCII)
 SPANS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 """Seconds by the unit of a span of time."""
@@ -58,13 +61,17 @@ class Parser(argparse.ArgumentParser):
         return options, unknown
 
     def _spelt_out(self, words: Sequence[str] | None) -> Sequence[str] | None:
-        """Write `--archive off` and `--archive=off` as `--no-archive`, which argparse knows; `on` likewise, and their likes."""
+        """Write `--archive off` and `--archive=off` as `--no-archive`, which argparse knows; `on` likewise, and their likes.
+
+        Put a blank before words of a filter that begin with '-', so that they are taken for no flags.
+        """
         switches = {
             flag for action in self._actions if isinstance(action, BooleanOptionalAction) for flag in action.option_strings
         }
         left, spelt = list(words or ()), []
         while left:
             word = left.pop(0)
+            word = f" {word}" if WITHOUT.match(word) else word
             flag, equals, value = word.partition("=")
             if flag in switches and not flag.startswith("--no-"):
                 value = value if equals else left[0] if left else ""

@@ -1,7 +1,10 @@
-"""The list of jobs, with filters.
+"""The list of jobs, by the words of a filter.
 
-`load` runs in a thread of the source, over its connection. A list goes back from the newest job for as long as a person waits,
-and says how far it came (admin/jobs.py). All filters stand in the address, so a list can be sent to somebody.
+The functions run in a thread of the source, over its connection. A page goes back from the newest job for as long as a person
+waits, and says how far it came (admin/search/). All of the filter stands in the address, so a list can be sent to somebody.
+
+Invariant: nobody learns by a filter what no page shows to them. Words about args and meta are for those who may see args, at an
+address of its own; where the application redacts values there are no such words, nor words about errors.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fastq import admin
+from fastq.admin import search
+from fastq.admin.search import JobFilter
+from fastq.admin.search.terms import quoted
 from fastq.errors import OptionError
 from fastq.jobs.job import State
 from fastq.web.look.rendering import address
@@ -24,36 +29,65 @@ PAGE = 50
 EVERY = 3.0
 """Seconds between two looks at a list that is open; one that takes long is looked at less often (live/following.py)."""
 
+BY_ARGS = "/jobs/by-args"
+"""The address of lists whose filters have words about args: it needs the permission to see these."""
+
 
 def load(visit: Visit) -> Mapping[str, Any]:
-    """Read the newest jobs that fit."""
+    """Read the newest jobs that fit, for viewers who may not see args."""
     if wanted := visit.number("id"):
         raise Elsewhere(f"/jobs/{wanted}")
-    states = [_state(one) for one in visit.all("state")]
-    filters = {name: visit.get(name) for name in ("kind", "queue", "tag")}
-    before = visit.number("before")
-    found = admin.list_jobs(visit.connection, states=states, limit=PAGE, before=before, **filters)
-    errors = {job.id: visit.redaction.text(job.kind, "error", job.error) for job in found.jobs}
-    chosen = {**filters, "state": [state.value for state in states]}
-    older = found.jobs[-1].id if len(found.jobs) == PAGE else None if found.complete else found.searched_to + 1
+    return _listed(visit, "/jobs")
+
+
+def load_by_args(visit: Visit) -> Mapping[str, Any]:
+    """Read the newest jobs that fit, for viewers who may see args."""
+    return _listed(visit, BY_ARGS)
+
+
+def _listed(visit: Visit, path: str) -> Mapping[str, Any]:
+    words, states, after = _words(visit), visit.all("state"), visit.get("after")
+    chosen = {"q": words, "state": states}
+    shown = {"words": words, "chosen": states, "states": [state.value for state in State], "path": path}
+    try:
+        wanted = JobFilter.parse(" ".join([words, *(f"state:{quoted(state)}" for state in states)]))
+        if path != BY_ARGS and (wanted.args or wanted.not_args or wanted.meta or wanted.not_meta):
+            raise Elsewhere(address(BY_ARGS, **chosen, after=after))
+        _check(visit, wanted)
+        page = search.list_jobs(visit.connection, wanted, limit=PAGE, after=after)
+    except OptionError as error:
+        return {**shown, **_nothing(), "fault": str(error), "here": address(path, **chosen)}
     return {
-        "jobs": found.jobs,
-        "errors": errors,
-        "searched_to": None if found.complete else found.searched_to,
-        "older": address("/jobs", **chosen, before=older) if older else None,
-        "newest": address("/jobs", **chosen) if before else None,
-        "chosen": chosen,
-        "any": any(chosen.values()),
-        "states": [state.value for state in State],
-        "here": address("/jobs", **chosen, before=before),
+        **shown,
+        "fault": "",
+        "jobs": page.jobs,
+        "errors": {job.id: visit.redaction.text(job.kind, "error", job.error) for job in page.jobs},
+        "looked_until": page.looked_until,
+        "older": address(path, **chosen, after=page.after) if page.after else None,
+        "newest": address(path, **chosen) if after else None,
+        "here": address(path, **chosen, after=after),
     }
 
 
-def _state(text: str) -> State:
-    try:
-        return State(text)
-    except ValueError:
-        raise OptionError(f"state: expected one of {', '.join(State)}, got {text[:40]!r}") from None
+def _words(visit: Visit) -> str:
+    """Return the words of the filter but those of states; links from other pages have a kind, a queue or a tag instead."""
+    named = [(name, visit.get(name)) for name in ("kind", "queue", "tag")]
+    return " ".join([visit.get("q") or "", *(f"{name}:{quoted(value)}" for name, value in named if value)]).strip()
 
 
-CONTENT = (View("/jobs", "Jobs", "jobs.read", "jobs.html", load, every=EVERY, menu=True),)
+def _check(visit: Visit, wanted: JobFilter) -> None:
+    """Refuse words about values that the application redacts: a list of the jobs that fit would tell the value."""
+    hidden = (wanted.args, wanted.not_args, wanted.meta, wanted.not_meta, wanted.errors, wanted.not_errors)
+    if visit.redaction.redacts and any(hidden):
+        raise OptionError("filter: expected no words about args, meta and errors, since this dashboard hides parts of them")
+
+
+def _nothing() -> dict[str, Any]:
+    """Return what is shown of a list that could not be read."""
+    return {"jobs": [], "errors": {}, "looked_until": None, "older": None, "newest": None}
+
+
+CONTENT = (
+    View("/jobs", "Jobs", "jobs.read", "jobs.html", load, every=EVERY, menu=True),
+    View(BY_ARGS, "Jobs", "jobs.args", "jobs.html", load_by_args, every=EVERY),
+)

@@ -28,6 +28,11 @@ class Redaction:
         self._redact = redact
         self._seldom = Seldom()  # several threads: at worst an event more is told
 
+    @property
+    def redacts(self) -> bool:
+        """Tell whether the application hides parts of values."""
+        return self._redact is not None
+
     def shown(self, kind: str, what: str, value: Any) -> Any:
         """Return the value to show for a value of a job."""
         if self._redact is None or value is None:

@@ -206,7 +206,7 @@ class Tally(Untold):
         self._at = None
 
     def _forget(self, error: BaseException) -> None:
-        """Drop counts that are refused for good, or too many to keep, or written perhaps: to count twice is worse than to miss."""
+        """Drop counts that are refused for good, or too many to keep, or written perhaps: twice is worse than not at all."""
         jobs = sum(cell.jobs for (_, _, outcome, _), cell in self._cells.items() if outcome != ENQUEUED)
         emit("stats.dropped", level=logging.WARNING, jobs=jobs, error=db.first_line(error))
         self._cells.clear()
