@@ -10,6 +10,7 @@ It expects the schema that this program knows, and says so if there is another. 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from fastq.postgres import db, hints, sqlstate
@@ -35,8 +36,13 @@ Asking: TypeAlias = Generator[Ask, Sequence[Sequence[Any]], T]
 """Statements that follow one another, and a result. Parameters are checked before the first of them."""
 
 
-def answered(connection: Connection, asking: Asking[T]) -> T:
-    """Run the statements, each as a transaction of its own; return the result."""
+def answered(connection: Connection, asking: Asking[T], *, whole: bool = False) -> T:
+    """Run the statements, each as a transaction of its own, or all as one; return the result."""
+    with connection.raw.transaction() if whole else nullcontext():
+        return _answered(connection, asking)
+
+
+def _answered(connection: Connection, asking: Asking[T]) -> T:
     try:
         ask = next(asking)
         while True:

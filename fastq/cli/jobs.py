@@ -1,4 +1,4 @@
-"""`fastq jobs`: list, count and show jobs, say why one waits, signal, retry, cancel and delete them, encrypt their args anew.
+"""`fastq jobs`: list, count and show jobs, say why one waits, signal, retry, cancel, delete, move and edit them.
 
 Runs in the main thread of the command, and keeps nothing.
 """
@@ -6,7 +6,7 @@ Runs in the main thread of the command, and keeps nothing.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ import msgspec
 from fastq import admin
 from fastq.admin.unique import SHORT
 from fastq.cli.history import rotating
-from fastq.cli.search import listing
+from fastq.cli.search import changing, listing
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found, opened
 from fastq.cli.waits import signals
@@ -43,8 +43,9 @@ examples:
   fastq jobs retry 42 43        now, finished ones too: with their id, and one
                                 more attempt
   fastq jobs cancel 42          a running job is asked to end
-  fastq jobs list state:discarded --json | jq '.[].id' |
-    xargs -r fastq jobs retry
+  fastq jobs retry state:discarded kind:sort --yes
+                                an operation: fastq operations
+  fastq jobs move --queue slow 42
   fastq jobs rotate-keys pay    encrypt the args of the jobs of a kind that wait
                                 with the newest of FASTQ_ARGS_KEYS; finished
                                 ones, too: --archive
@@ -53,26 +54,6 @@ Exit code 1 if one of the ids could not be done, or did not end in time.
 """
 ENDED = {State.COMPLETED: 0, State.CANCELLED: 3, State.DISCARDED: 4}
 """The exit codes of a wait: 1 says that nothing is known of the job's end, 2 is for mistakes in the command."""
-
-CHANGES: dict[str, tuple[str, Callable[[Connection, Sequence[int]], list[admin.Change]]]] = {
-    "retry": ("run jobs now, once more if they are finished", admin.retry_jobs),
-    "cancel": ("end jobs before they are done", admin.cancel_jobs),
-    "delete": ("remove jobs for good, finished ones too", admin.delete_jobs),
-}
-
-SAID = {  # by action and outcome; the rest is refused
-    ("retry", "available"): "available",
-    ("cancel", "cancelled"): "cancelled",
-    ("cancel", "asked"): "is running: asked to end",
-    ("delete", "deleted"): "deleted",
-}
-REFUSED = {
-    ("retry", "running"): "is running already",
-    ("retry", "waiting"): "waits for the steps of its workflow before it",
-    ("retry", "held"): "is unique, and job {holder} holds its key",
-    ("cancel", "finished"): "has ended already ({was})",
-    ("delete", "running"): "is running: cancel it first, or wait",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,13 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     signalling.add_argument("id", type=_positive, metavar="ID")
     signalling.add_argument("name", metavar="NAME", help="what it waits for")
     signalling.add_argument("value", metavar="VALUE", nargs="?", default="null", help="JSON [default: null]")
-    changing = [actions.add_parser(name, help=text) for name, (text, _) in CHANGES.items()]
-    for action in changing:
-        action.add_argument("ids", type=_positive, metavar="ID", nargs="+")
+    verbs = {
+        verb: actions.add_parser(verb, help=text, epilog=changing.EPILOG, formatter_class=raw)
+        for verb, text in changing.HELP.items()
+    }
+    for verb, action in verbs.items():
+        changing.add_arguments(action, verb)
     encrypting = actions.add_parser("rotate-keys", help="encrypt the args of a kind's jobs anew, with the newest key")
     encrypting.add_argument("kind", metavar="KIND")
     encrypting.add_argument("--archive", action="store_true", help="those of finished jobs, too")
-    for action in (listed, counted, showing, telling, waiting, signalling, encrypting, *changing):
+    for action in (listed, counted, showing, telling, waiting, signalling, encrypting, *verbs.values()):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -115,7 +99,7 @@ def main(options: argparse.Namespace) -> int:
     if options.action == "signal":
         return signals.signal(config, options)
     with opened(config) as connection:
-        return ON_CONNECTION.get(options.action, _change)(connection, options)
+        return ON_CONNECTION.get(options.action, changing.change)(connection, options)
 
 
 def _show(connection: Connection, options: argparse.Namespace) -> int:
@@ -244,27 +228,6 @@ def _key(connection: Connection, detail: admin.JobDetail) -> list[tuple[str, obj
     return [("unique key", f"{key[0][:SHORT]}, until {key[1]}: {told}")]
 
 
-def _change(connection: Connection, options: argparse.Namespace) -> int:
-    cut: admin.CutShort | None = None
-    try:
-        changes = CHANGES[options.action][1](connection, options.ids)
-    except admin.CutShort as error:
-        changes, cut = error.changes, error
-    refused = 0
-    for change in changes:
-        key = (options.action, change.outcome)
-        refused += key not in SAID
-        if options.json:
-            continue
-        text = SAID.get(key) or REFUSED.get(key, "does not exist").format(was=change.was, holder=change.holder)
-        (output.out if key in SAID else output.note)(f"job {change.id} {text}")
-    if options.json:
-        output.json(changes)
-    if cut is not None:
-        raise cut
-    return 1 if refused else 0
-
-
 def _positive(text: str) -> int:
     number = int(text) if text.isascii() and text.isdecimal() else 0
     if not 0 < number < 2**63:
@@ -279,4 +242,4 @@ ON_CONNECTION: Mapping[str, Callable[[Connection, argparse.Namespace], int]] = {
     "why": _why,
     "rotate-keys": rotating.rotate,
 }
-"""The actions that need a connection of their own and no client; those of CHANGES are besides."""
+"""The actions that need a connection of their own and no client; those that change jobs are besides."""

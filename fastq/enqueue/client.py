@@ -261,8 +261,8 @@ class Client(Workflows, Operators, Signalling, Measuring, Results, JobLogs, Hear
         with self._here().connection() as connection:
             return drivers.run(connection, text, parameters)
 
-    def _asked(self, asking: Asking[T], conn: Conn | None) -> T:
-        return self._here().answered(asking, conn)
+    def _asked(self, asking: Asking[T], conn: Conn | None, *, whole: bool = False) -> T:
+        return self._here().answered(asking, conn, whole=whole)
 
     def _ask(self, name: str, parameters: tuple[object, ...]) -> Rows:
         return self._rows(self._settings.text(name), parameters, None)

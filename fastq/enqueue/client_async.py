@@ -265,8 +265,8 @@ class AsyncClient(
         async with self._here().connection() as connection:
             return await drivers_async.run(connection, text, parameters)
 
-    async def _asked(self, asking: Asking[T], conn: AsyncConn | None) -> T:
-        return await self._here().answered(asking, conn)
+    async def _asked(self, asking: Asking[T], conn: AsyncConn | None, *, whole: bool = False) -> T:
+        return await self._here().answered(asking, conn, whole=whole)
 
     async def _ask(self, name: str, parameters: tuple[object, ...]) -> Rows:
         return await self._rows(self._settings.text(name), parameters, None)

@@ -85,8 +85,8 @@ class Sessions:
                 return change.told()
         raise refused
 
-    def answered(self, asking: Asking[T], conn: Conn | None) -> T:
-        """Run statements that follow one another, each in a transaction of its own or all in the caller's."""
+    def answered(self, asking: Asking[T], conn: Conn | None, *, whole: bool = False) -> T:
+        """Run statements that follow one another: each in a transaction of its own, `whole` in one, or all in the caller's."""
         try:
             ask = next(asking)  # the parameters are checked before this asks for a connection
         except StopIteration as end:
@@ -95,7 +95,7 @@ class Sessions:
         if conn is not None:
             with self._settings.remedy:
                 return self._go_on(asking, ask, conn)
-        with self.connection() as own:
+        with self.connection() as own, own.transaction() if whole else nullcontext():
             return self._go_on(asking, ask, own, own=True)
 
     @contextmanager

@@ -84,8 +84,8 @@ class AsyncSessions:
                 return change.told()
         raise refused
 
-    async def answered(self, asking: Asking[T], conn: AsyncConn | None) -> T:
-        """Run statements that follow one another, each in a transaction of its own or all in the caller's."""
+    async def answered(self, asking: Asking[T], conn: AsyncConn | None, *, whole: bool = False) -> T:
+        """Run statements that follow one another: each in a transaction of its own, `whole` in one, or all in the caller's."""
         try:
             ask = next(asking)  # the parameters are checked before this asks for a connection
         except StopIteration as end:
@@ -94,7 +94,7 @@ class AsyncSessions:
         if conn is not None:
             with self._settings.remedy:
                 return await self._go_on(asking, ask, conn)
-        async with self.connection() as own:
+        async with self.connection() as own, own.transaction() if whole else nullcontext():
             return await self._go_on(asking, ask, own, own=True)
 
     @asynccontextmanager

@@ -6,7 +6,7 @@ its chores here, for that start alone. Worker processes never lead.
 
     leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
     schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked, unique,
-                    subscriptions, statistics, census (with FASTQ_HEALTH) | gate, pauses, workflow | reindex
+                    subscriptions, statistics, bulk, census (with FASTQ_HEALTH) | gate, pauses, workflow | reindex
 
 The bar separates tracks, each a thread and a connection, so that a long chore keeps neither due jobs nor a lost host waiting.
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
+from fastq.lead.bulk.chunks import Bulk
 from fastq.lead.census import Census, Counts
 from fastq.lead.chores.admit import Admit
 from fastq.lead.chores.forget import Forget
@@ -63,6 +64,7 @@ WOKEN = {
     hints.PAUSE: "pauses",
     hints.WORKFLOW: "workflow",
     hints.EVENTS: "subscriptions",
+    hints.OPERATION: "bulk",
 }
 """The chore that a leader does at once upon a hint."""
 
@@ -154,7 +156,19 @@ def schema_chores(config: Config, counts: Counts | None = None) -> Sequence[Sequ
     """Make the chores that one supervisor of the whole schema does."""
     counting: list[Chore] = [Census(counts)] if counts is not None and config.health else []
     return [
-        [Partitions(), Processes(), Forget(), Domains(), Unled(), Unworked(), Sweep(), Subscriptions(), Statistics(), *counting],
+        [
+            Partitions(),
+            Processes(),
+            Forget(),
+            Domains(),
+            Unled(),
+            Unworked(),
+            Sweep(),
+            Subscriptions(),
+            Statistics(),
+            Bulk(),
+            *counting,
+        ],
         [Gatekeeper(), Pauses(), Steward()],
         [Reindex()],
     ]

@@ -50,12 +50,13 @@ WAITING = Hint("@waiting", "queue", "jobs of this queue wait for a worker of the
 GATE = Hint("@gate", "", "jobs wait at gates, or have made room there")
 PAUSE = Hint("@pause", "", "a pause was set, or that of a kind has ended")
 WORKFLOW = Hint("@workflow", "", "steps of workflows have ended, or are to be let go")
+OPERATION = Hint("@operation", "", "an operator asked for an operation, or for the end of one")
 CANCEL = Hint("@cancel", "", "an operator asked for the cancellation of an executing job")
 PERIODIC = Hint("@periodic", "", "a periodic job was defined, paused or resumed")
 LEASE = Hint("@lease", "lease", "this lease was released, or its holder was asked to resign")
 EVENTS = Hint("@events", "", "a program has begun to hear events, goes on to, or has ended that")
 
-HINTS = {hint.word: hint for hint in (QUEUE, DUE, WAITING, GATE, PAUSE, WORKFLOW, CANCEL, PERIODIC, LEASE, EVENTS)}
+HINTS = {hint.word: hint for hint in (QUEUE, DUE, WAITING, GATE, PAUSE, WORKFLOW, OPERATION, CANCEL, PERIODIC, LEASE, EVENTS)}
 """All hints by their word."""
 
 MISSED = Hint(

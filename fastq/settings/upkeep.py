@@ -29,6 +29,9 @@ class UpkeepSettings:
     stats_days: float = setting(
         400.0, number(1, 3_650), "days to keep the statistics of a day", "a year, and what to compare its beginning with"
     )
+    audit_days: float = setting(
+        90.0, number(0.01, 3_650), "days to keep the record of changes by operators", "a quarter: who looks, looks back for weeks"
+    )
     reindex_interval: float = setting(
         86_400.0, seconds(0, 31_536_000), "seconds between looks whether an index is worth building anew; 0: never", "daily"
     )

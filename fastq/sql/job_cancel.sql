@@ -1,6 +1,6 @@
 -- what: moves waiting jobs to the archive as cancelled, and asks for the end of running ones; answers for each id with the state
 --       before and after.
--- called by: admin/changes, enqueue/client, enqueue/client_async, enqueue/uniques: cancel. $1 ids, $2 channel (null: no hint). The state goes as
+-- called by: admin/bulk/single, admin/changes, enqueue/client, enqueue/client_async, enqueue/uniques: cancel. $1 ids, $2 channel (null: no hint). The state goes as
 --            text: a driver asks the server about types that it does not know, in a statement that may find anybody's functions.
 -- index: job_pkey; job_archive_id (block ranges); gate_permit_pkey.
 -- locks: the living rows, in the order of their ids.

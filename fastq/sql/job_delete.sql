@@ -1,5 +1,5 @@
 -- what: removes waiting and finished jobs for good; running ones stay. A discarded one that held its keys gives them up. Answers for each id with its state and whether it is gone.
--- called by: admin/changes: delete. $1 ids.
+-- called by: admin/bulk/single, admin/changes: delete. $1 ids.
 -- index: job_pkey; job_archive_id (block ranges); gate_permit_pkey.
 -- locks: the living rows, then the finished ones, each in the order of their ids: like job_rerun, or the two would wait for one
 --        another.

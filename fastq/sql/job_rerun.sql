@@ -1,6 +1,6 @@
 -- what: makes jobs available now: waiting ones at once, finished ones back from the archive with their id, one more attempt and
 --       no crashes; they have no time any more after which they expire, and no deadline. A unique one takes its key again, if it gave that up at its end and no other job holds it.
--- called by: admin/changes, enqueue/client, enqueue/client_async: retry. $1 ids, $2 channel (null: no hint). Answers like
+-- called by: admin/bulk/single, admin/changes, enqueue/client, enqueue/client_async: retry. $1 ids, $2 channel (null: no hint). Answers like
 --            job_cancel with the state before and after; with 'waiting' for a step that waits for those before it, which stays so; and with
 --            'held' and the holder's id where another job holds the key.
 -- index: job_pkey; job_archive_id (block ranges); gate_permit_pkey; unique_key_pkey.

@@ -34,7 +34,7 @@ with wanted as materialized (
     from (
         select from fastq.job_archive
         where $5::boolean and not $4::boolean and id > $2::bigint and id <= $3::bigint
-          and finalized_at >= $7::text::timestamptz and finalized_at <= $8::text::timestamptz and (finalized_at < $8::text::timestamptz or id < $9::bigint)
+          and finalized_at >= $7::timestamptz and finalized_at <= $8::timestamptz and (finalized_at < $8::timestamptz or id < $9::bigint)
         limit ($6::bigint + 1)
     ) as some_of_them
 )
@@ -53,22 +53,23 @@ left join lateral (
             finalized_at, errors -> -1 ->> 'error', null, ctid::text, args, meta
         from fastq.job_archive
         where $5::boolean and id > (select low from reached) and id <= $3::bigint
-          and finalized_at >= $7::text::timestamptz and finalized_at <= $8::text::timestamptz and (finalized_at < $8::text::timestamptz or id < $9::bigint)
+          and finalized_at >= $7::timestamptz and finalized_at <= $8::timestamptz and (finalized_at < $8::timestamptz or id < $9::bigint)
           and coalesce((select looked from crowd) <= $6::bigint, true)
     ) as given
     cross join wanted
     where (cardinality(wanted.states) = 0 or state = any (wanted.states)) and state <> all (wanted.not_states)
       and (cardinality(wanted.kinds) = 0 or kind = any (wanted.kinds)) and kind <> all (wanted.not_kinds)
       and (cardinality(wanted.queues) = 0 or queue = any (wanted.queues)) and queue <> all (wanted.not_queues)
-      and coalesce(given.tags, '{}') @> wanted.tags and not (coalesce(given.tags, '{}') && wanted.not_tags)
+      and (cardinality(wanted.tags) = 0 or not exists (select from unnest(wanted.tags) as tag where tag <> all (coalesce(given.tags, '{}'))))
+      and not (coalesce(given.tags, '{}') && wanted.not_tags)
       and coalesce(priority >= wanted.priority_from, true) and coalesce(priority <= wanted.priority_to, true)
       and coalesce(attempt >= wanted.attempt_from, true) and coalesce(attempt <= wanted.attempt_to, true)
       and coalesce(coalesce(finalized_at, created_at) >= wanted.moment_from, true) and coalesce(coalesce(finalized_at, created_at) <= wanted.moment_to, true)
       and coalesce(created_at >= wanted.created_from, true) and coalesce(created_at <= wanted.created_to, true)
       and (wanted.due_from is null or scheduled_at >= wanted.due_from) and (wanted.due_to is null or scheduled_at <= wanted.due_to)
       and (wanted.ended_from is null or finalized_at >= wanted.ended_from) and (wanted.ended_to is null or finalized_at <= wanted.ended_to)
-      and not exists (select from unnest(wanted.errors) as part where strpos(lower(coalesce(error, '')), part) = 0)
-      and not exists (select from unnest(wanted.not_errors) as part where strpos(lower(coalesce(error, '')), part) > 0)
+      and (cardinality(wanted.errors) = 0 or not exists (select from unnest(wanted.errors) as part where strpos(lower(coalesce(error, '')), part) = 0))
+      and (cardinality(wanted.not_errors) = 0 or not exists (select from unnest(wanted.not_errors) as part where strpos(lower(coalesce(error, '')), part) > 0))
       and (wanted.workflow is null or (meta #>> '{workflow,0}'::text[] = wanted.workflow and meta #>> '{workflow,1}'::text[] is not null))
       and (wanted.gate is null or exists (select from jsonb_array_elements((meta ->> 'gates'::text)::jsonb) as entry where entry ->> 1 = wanted.gate))
       and not exists (

@@ -48,12 +48,15 @@ insert into fastq.subscription (filter, expires_at) values ('{}', '2000-01-01');
 insert into fastq.event (subscription, source, number, start_at, size, events) values (66, 'h:1:x', 0, 0, 0, '[]');
 insert into fastq.stat_due values (2, null, '2000-01-01');
 insert into fastq.stat select '2000-01-01', grain, 'default', 'nap', 'completed', 1, 0, 0, 0, 0, '{}', '{}'
-    from unnest(array[0, 3]) as grain
+    from unnest(array[0, 3]) as grain;
+insert into fastq.operation (verb, words, asked_by, expected, at_least, place) values ('retry', 'id:>0', 'me', 1, false, 'here');
+insert into fastq.audit (asked_by, verb, jobs, at) values ('me', 'retry', 1, '2000-01-01')
 """
 DAY = ("2000-01-01 00:00Z", "2000-01-02 00:00Z")
 FENCED = {  # parameters after the fence, with which the statement would change something
     "archive_prune": (None, *DAY, [77], ["(0,1)"]),
     "archive_prune_default": (7, 100),
+    "audit_prune": (10, 30.0),
     "dead_prune": (7, 10),
     "progress_forget": (0, 100, 3600.0),
     "domain_queues": ("default", ["late"]),
@@ -71,6 +74,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "lease_hold": (),
     "log_prune": ("2000-01-01", 10, 3.0),
     "once_forget": ("", "", 10, 30.0),
+    "operation_hold": (1, "here"),
     "pause_over": (CHANNEL,),
     "periodic_enqueue": (["report"], ["0f"], ["2000-01-03"], ["report"], ["2000-01-02"], CHANNEL),
     "periodic_failed": ("report", "0f", "why"),
@@ -90,7 +94,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "workflow_hold": ([], 10, 0),
     "workflow_prune": (7, 10),
 }
-HARMLESS = {"lease_hold", "workflow_hold"}  # they only look
+HARMLESS = {"lease_hold", "operation_hold", "workflow_hold"}  # they only look
 TABLES = (
     "job",
     "job_archive",
@@ -117,6 +121,8 @@ TABLES = (
     "workflow_event",
     "stat",
     "stat_due",
+    "operation",
+    "audit",
 )
 LEASES = "select name, queues from fastq.lease order by name"  # what taking one over leaves as it is
 

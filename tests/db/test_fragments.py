@@ -164,7 +164,7 @@ def insert_faults(texts, in_archive, in_job):
     numbers = [int(re.search(r"\$(\d+)", each)[1]) for each in items(unnested[1])]
     if [order[number - 1] for number in numbers] != items(unnested[2])[:-1]:
         faults.append("job_enqueue_many: its lists are not in the order of a spec's fields")
-    for name in ("job_rerun", "workflow_retry"):
+    for name in ("bulk_retry", "job_rerun", "workflow_retry"):
         missing = (set(in_archive) & set(in_job)) - {*found[name][0]}
         faults += [f"{name}: {', '.join(missing)} of the archive is not brought back"] if missing else []
     return faults
@@ -450,7 +450,7 @@ def key_faults(texts):
     return faults
 
 
-KEYED = ("job_enqueue_unique", "job_rerun", "periodic_enqueue")
+KEYED = ("bulk_retry", "job_enqueue_unique", "job_rerun", "periodic_enqueue")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ SCHEMA_CHORES = {
     "pauses",
     "workflow",
     "unique",
+    "bulk",
     "statistics",
     "reindex",
 }

@@ -22,6 +22,19 @@ GATES = '[["limit", "api", "", 1, 20]]'
 UNIQUE = ("nap", "default", "1", "25", "{}", None, None, None, '{"unique": ["00", "end", null]}')
 DEAD = ("2026-01-01 00:00Z", "2026-01-01 00:01Z")
 PARAMETERS = {
+    "audit_add": ("me", "cancel", "1,2,3", None),
+    "audit_list": (50,),
+    "audit_prune": (*FENCE, 100, 90.0),
+    "bulk_cancel": (IDS, CHANNEL),
+    "bulk_delete": (IDS, IDS, ["(0,1)"] * 3, *DEAD, CHANNEL),
+    "bulk_edit": ("1,2,3", "slow", None, None, None, None, None, CHANNEL),
+    "bulk_hurry": (IDS, CHANNEL),
+    "bulk_retry": (IDS, ["(0,1)"] * 3, *DEAD, CHANNEL),
+    "operation_cancel": (1, CHANNEL),
+    "operation_hold": (*FENCE, 1, "here"),
+    "operation_list": (50, None),
+    "operation_next": (IDS,),
+    "operation_note": (1, "running", "there", 1, "{}", None),
     "dead_list": ("2100-01-01", 0, "2000-01-01", None, None, 100),
     "dead_after": ("2000-01-01", 0, "2100-01-01", None, None, 100),
     "dead_replay": ("1,2,3", None, 0.0, 0, False, CHANNEL),
@@ -57,7 +70,7 @@ PARAMETERS = {
     "job_first_available": ("default", *START, *[MANY] * 4),
     "job_running": (2_000, 50),
     "periodic_history": ("daily", 20),
-    "job_search": ('{"fields": []}', 1_000, 2_000, True, True, 500, "2026-01-01", "infinity", 2**62, 10),
+    "job_search": ('{"fields": []}', 1_000, 2_000, True, True, 500, "2026-01-01", "2100-01-01", 2**62, 10),
     "job_search_ids": ('{"fields": []}', "1,2,3", True, True, 10),
     "job_locked": (IDS,),
     "job_of_claim": ("default", 0, CLAIM),

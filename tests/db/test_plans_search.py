@@ -19,7 +19,7 @@ from tests.helpers import create_database, drop_database
 MANY = 60_000
 FIRST = 10_000_000  # the ids of living jobs begin here, behind those of finished ones
 WORDS = "kind:nap -queue:slow error:boom args.n:1 -tag:x priority:>0"
-ALWAYS = ("-infinity", "infinity", terms.LARGEST)
+ALWAYS = ("2000-01-01", "2100-01-01", terms.LARGEST)
 
 
 @pytest.fixture(scope="module")

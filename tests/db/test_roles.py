@@ -11,6 +11,7 @@ import pytest
 
 from fastq import Args, Client, Enqueue, Every, Kind, Limit, Registry, Unique, admin, use_keys
 from fastq.admin import dead, gates, leaders, periodic, running, search, statistics
+from fastq.admin.bulk import doing
 from fastq.admin.sealed import rotation
 from fastq.args.secret import ring
 from fastq.lead import definitions
@@ -166,6 +167,17 @@ def change_jobs(session):
     assert [change.outcome for change in admin.delete_jobs(session, [1, 2])] == ["deleted", "deleted"]
 
 
+def change_with_record(session):
+    assert [change.outcome for change in doing.change_jobs(session, "cancel", [1], "ada")] == ["cancelled"]
+    assert [change.outcome for change in doing.edit_jobs(session, "edit", [2], {"max_attempts": 3}, "ada")] == ["edited"]
+    row = doing.make_operation(session, "retry", "state:cancelled", by="ada")
+    assert doing.cancel_operation(session, row.id)
+
+
+def list_changes(session):
+    assert (doing.list_operations(session), doing.list_audit(session)) == ([], [])
+
+
 def send_signals(session):
     assert [session.run("job_signal", 1, "go", "1", None)[0][0] for _ in range(2)] == ["sent", "there"]
 
@@ -303,6 +315,8 @@ ACTIONS = {
     "list periodic jobs": periodic.list_periodic,
     "list the last ticks of periodic jobs": lambda session: periodic.list_ticks(session, "daily"),
     "cancel, retry and delete jobs": change_jobs,
+    "change jobs with a record in the audit, and ask for [operations](operations.md)": change_with_record,
+    "list operations and the audit": list_changes,
     "send signals to jobs": send_signals,
     "read the values of steps": lambda session: session.run("step_list", 1),
     "list discarded jobs in groups": list_dead,

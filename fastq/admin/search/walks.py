@@ -25,13 +25,14 @@ from fastq.admin.jobs import JobRow, row_of
 from fastq.admin.search import routes, terms
 from fastq.admin.search.cursors import ALL, CHOSEN, ENDED, LIVING, Place
 from fastq.admin.session import Ask
+from fastq.jobs.job import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from fastq.admin.search.job_filter import JobFilter
     from fastq.admin.search.routes import Bounds
     from fastq.admin.session import Asking
 
-FEWEST, FIRST, MOST = 100, 2_000, 50_000
+FEWEST, FIRST, MOST = 500, 2_000, 50_000
 """Rows that one look reads: at least, at first, and at most. 50,000 small ones take some 50 ms."""
 
 QUICK, SLOW = 0.05, 0.2
@@ -77,8 +78,28 @@ class Looked(NamedTuple):
     rows: int
 
 
-def walk(wanted: JobFilter, place: Place | None, limit: int, patience: float) -> Asking[Looked]:
-    """Go on from a place, or begin, until so many jobs fit, time is over or nothing is left."""
+class Pace:
+    """How much the next look reads: so many rows, or a window of time. A walk that goes on at once keeps it."""
+
+    def __init__(self) -> None:
+        self.look = FIRST
+        self.span: timedelta | None = SHORT  # of finished jobs; None: the window has no beginning
+
+
+def walk(
+    wanted: JobFilter,
+    place: Place | None,
+    limit: int,
+    patience: float,
+    *,
+    ended_by: datetime | None = None,
+    one_leg: bool = False,
+    pace: Pace | None = None,
+) -> Asking[Looked]:
+    """Go on from a place, or begin, until so many jobs fit, time is over or nothing is left.
+
+    With `ended_by` finished jobs that ended later are left out; with `one_leg` it ends with the leg, too.
+    """
     give_up = time.monotonic() + patience
     if place is None:
         [(now, newest)] = yield Ask("search_begin")
@@ -92,19 +113,22 @@ def walk(wanted: JobFilter, place: Place | None, limit: int, patience: float) ->
         chosen = (yield from routes.chosen(wanted, bounds, place.now)) if place.leg == CHOSEN else None
         if place.leg == CHOSEN and chosen is None:  # they have become too many
             place = place.moved(leg=LIVING, top=place.id)
-    walker = Walk(wanted, bounds, chosen or [], limit, wanted.stored(place.now))
+    if ended_by is not None:
+        bounds = bounds._replace(ended_to=ended_by if bounds.ended_to is None else min(ended_by, bounds.ended_to))
+    walker = Walk(wanted, bounds, chosen or [], limit, wanted.stored(place.now), pace or Pace())
     at: Place | None = place
     while at is not None and walker.left and not walker.stuck:
         at = yield from walker.step(at)
-        if time.monotonic() > give_up:
+        if time.monotonic() > give_up or (one_leg and at is not None and at.leg != place.leg):
             break
-    return Looked(walker.found, at, walker.until or place.now, walker.rows)
+    found = [each for each in walker.found if ended_by is None or (each.job.finalized_at or ended_by) <= ended_by]
+    return Looked(found, at, walker.until or place.now, walker.rows)
 
 
 class Walk:
     """The looks of one call, and what they have found."""
 
-    def __init__(self, wanted: JobFilter, bounds: Bounds, chosen: list[int], limit: int, stored: str) -> None:
+    def __init__(self, wanted: JobFilter, bounds: Bounds, chosen: list[int], limit: int, stored: str, pace: Pace) -> None:
         self.found: list[Found] = []
         self.until: datetime | None = None
         self.rows = 0  # looked at
@@ -114,9 +138,8 @@ class Walk:
         self._chosen = chosen
         self._limit = limit
         self._stored = stored
-        self._look = FIRST
+        self._pace = pace
         self._place: Place | None = None  # of the present step
-        self._span: timedelta | None = SHORT  # of the next window of finished jobs; None: it has no beginning
 
     @property
     def left(self) -> int:
@@ -131,7 +154,7 @@ class Walk:
 
     def _together(self, place: Place) -> Asking[Place | None]:
         """Look at the living and finished jobs of the next ids."""
-        low = max(place.id - self._look, place.top)
+        low = max(place.id - self._pace.look, place.top)
         _, _, enqueued, _ = yield from self._search(low, place.id, living=True, ended=True, look=None)
         if self.stuck:
             return place.moved(leg=LIVING, top=place.id)
@@ -145,7 +168,7 @@ class Walk:
         """Look at the next living jobs below an id."""
         if not self._bounds.living or place.id <= self._bounds.low:
             return self._behind(place)
-        looked, low, enqueued, _ = yield from self._search(self._bounds.low, place.id, living=True, look=self._look)
+        looked, low, enqueued, _ = yield from self._search(self._bounds.low, place.id, living=True, look=self._pace.look)
         if self.stuck:
             return place
         self.rows += looked
@@ -167,20 +190,20 @@ class Walk:
             [(now, _)] = yield Ask("search_begin")
             at = now if self._bounds.ended_to is None else min(now, self._bounds.ended_to)
             return place.moved(at=at, id=terms.LARGEST)
-        since = first if self._span is None else at - self._span if first is None else max(at - self._span, first)
-        look = None if self._span is not None and self._span <= INSTANT else self._look
+        since = first if self._pace.span is None else at - self._pace.span if first is None else max(at - self._pace.span, first)
+        look = None if self._pace.span is not None and self._pace.span <= INSTANT else self._pace.look
         window = (since, at, place.id)
         _, _, _, crowd = yield from self._search(self._bounds.low, place.top, ended=True, look=look, window=window)
         if self.stuck:
             return place
         if look is not None and crowd > look:
-            self._span = max(((at - since) if since is not None else LONG) / SHORTER, INSTANT)
+            self._pace.span = max(((at - since) if since is not None else LONG) / SHORTER, INSTANT)
             return place
         self.rows += crowd
         if not self.left:
             return self.found[-1].behind
-        if crowd * EMPTIER < self._look:
-            self._span = self._span * EMPTIER if self._span is not None and self._span < LONG else None
+        if crowd * EMPTIER < self._pace.look:
+            self._pace.span = self._pace.span * EMPTIER if self._pace.span is not None and self._pace.span < LONG else None
         if since is None or (first is not None and since <= first):
             return None
         self.until = since
@@ -212,14 +235,14 @@ class Walk:
     ) -> Asking[tuple[int, int, datetime | None, int]]:
         """Look at a window, and take the jobs that fit; return what job_search.sql says of it."""
         since, until, below = window
-        times = ("-infinity" if since is None else since.isoformat(), "infinity" if until is None else until.isoformat(), below)
+        times = (since or EARLIEST, until or LATEST, below)
         began = time.monotonic()
         rows = yield Ask("job_search", (self._stored, low, high, living, ended, look, *times, self.left), bounded=True)
         took = time.monotonic() - began
         if took < QUICK:
-            self._look = min(self._look * 2, MOST)
-        elif took > SLOW:
-            self._look = max(self._look // 2, FEWEST)
+            self._pace.look = min(self._pace.look * 2, MOST)
+        elif took > SLOW and (not rows or 2 * (high - low if look is None else max(rows[0][0], rows[0][3])) >= self._pace.look):
+            self._pace.look = max(self._pace.look // 2, FEWEST)  # so many rows were the reason
         self.stuck = not rows
         if self.stuck:
             return 0, high, None, 0

@@ -26,6 +26,8 @@ COMMANDS = {
     "doctor": "examine the database and the settings, and say what to type",
     "health": "ask the supervisor of this host whether it is alive and ready",
     "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
+    "operations": "list changes of many jobs, and end one",
+    "audit": "list the changes that operators have made",
     "logs": "show the records and the prints of a job, follow them live",
     "stats": "show rates, failures, and how long jobs waited and ran",
     "events": "show what happens in all processes, as it happens",
@@ -50,6 +52,7 @@ ROOMS = {
     **dict.fromkeys(("doctor", "health"), "checkup"),
     "completion": "shell",
     "web": "views",
+    **dict.fromkeys(("operations", "audit"), "search"),
 }
 """Rooms of commands: about jobs that wait for others, the traces that jobs leave, the health of it all, and your shell."""
 

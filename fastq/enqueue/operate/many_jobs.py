@@ -1,22 +1,29 @@
 # Made by tools/twins.py from enqueue/operate/many_jobs_async.py: change that file, then run `make twins`.
-"""Find jobs by a filter: the methods of `client.jobs`.
+"""Find jobs by a filter, change single ones and many: the methods of `client.jobs`.
 
 An `ManyJobs` is made by a `Client` (client.py) when it is asked for, and has nothing but the client's way to its
-sessions. The work is that of fastq/admin/search.
+sessions. The work is that of fastq/admin/search and fastq/admin/bulk.
 
 `AsyncManyJobs` (many_jobs_async.py) is the same for `AsyncClient`, and the source of this one.
 
-With `conn` each method is part of the caller's transaction, and sees that transaction's own changes. It deliberately decides
-nothing.
+With `conn` each method is part of the caller's transaction, and sees that transaction's own changes. Without, a change of single
+jobs is one transaction with its record in the audit. It deliberately decides nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, Unpack, overload
 
+from fastq.admin.bulk import audits, operations, single
+from fastq.admin.bulk.audits import AuditRow
+from fastq.admin.bulk.edits import Changes, Edit
+from fastq.admin.bulk.operations import OperationRow, Preview
+from fastq.admin.changes import Change
 from fastq.admin.search import pages
 from fastq.admin.search.job_filter import JobFilter
 from fastq.admin.search.pages import JobCount, JobPage
+from fastq.postgres import hints
 
 if TYPE_CHECKING:
     from fastq.adapters.conn import Conn
@@ -24,12 +31,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Texts = list[str]
+Changed = list[Change]
+Operations = list[OperationRow]
+Audit = list[AuditRow]
+Ids = SupportsIndex | Iterable[SupportsIndex]
+Filter = JobFilter | str
 
 
 class Asks(Protocol):
     """A client's way to run statements that follow one another."""
 
-    def __call__(self, asking: Asking[T], conn: Conn | None) -> T:
+    def __call__(self, asking: Asking[T], conn: Conn | None, *, whole: bool = False) -> T:
         """Run them."""
         ...
 
@@ -57,3 +69,97 @@ class ManyJobs:
     def complete(self, text: str, *, conn: Conn | None = None) -> Texts:
         """Return the words that the last word of a filter may become: names, and values that are known without a search."""
         return self._asked(pages.complete(text), conn)
+
+    @overload
+    def cancel(self, which: Filter, *, by: str | None = None, conn: Conn | None = None) -> OperationRow: ...
+    @overload
+    def cancel(self, which: Ids, *, by: str | None = None, conn: Conn | None = None) -> Changed: ...
+    def cancel(self, which: Filter | Ids, *, by: str | None = None, conn: Conn | None = None) -> OperationRow | Changed:
+        """End jobs that wait, and ask the processes of running ones to end them.
+
+        By ids: at once, and a list has the outcome of each. By a filter: an operation of the leader's, which is returned as it
+        begins, and is about the jobs that are there now; `client.jobs.operation(id)` says how far it is. The audit names `by`.
+        """
+        return self._change("cancel", which, by, conn)
+
+    @overload
+    def retry(self, which: Filter, *, by: str | None = None, conn: Conn | None = None) -> OperationRow: ...
+    @overload
+    def retry(self, which: Ids, *, by: str | None = None, conn: Conn | None = None) -> Changed: ...
+    def retry(self, which: Filter | Ids, *, by: str | None = None, conn: Conn | None = None) -> OperationRow | Changed:
+        """Make jobs available now: those that wait, and finished ones with their ids and one more attempt; as `cancel` does."""
+        return self._change("retry", which, by, conn)
+
+    @overload
+    def delete(self, which: Filter, *, by: str | None = None, conn: Conn | None = None) -> OperationRow: ...
+    @overload
+    def delete(self, which: Ids, *, by: str | None = None, conn: Conn | None = None) -> Changed: ...
+    def delete(self, which: Filter | Ids, *, by: str | None = None, conn: Conn | None = None) -> OperationRow | Changed:
+        """Remove jobs for good, but those that run; as `cancel` does, by ids or by a filter."""
+        return self._change("delete", which, by, conn)
+
+    @overload
+    def edit(
+        self, which: Filter, *, by: str | None = None, conn: Conn | None = None, **changes: Unpack[Changes]
+    ) -> OperationRow: ...
+    @overload
+    def edit(self, which: Ids, *, by: str | None = None, conn: Conn | None = None, **changes: Unpack[Changes]) -> Changed: ...
+    def edit(
+        self, which: Filter | Ids, *, by: str | None = None, conn: Conn | None = None, **changes: Unpack[Changes]
+    ) -> OperationRow | Changed:
+        """Change `queue`, `priority`, `max_attempts`, `at` or `args` of jobs that do not run; args of single ones alone.
+
+        Args of an `Args` class are checked, and only jobs of its kind are changed; a dict is taken as it is.
+        """
+        return self._edit("edit", which, changes, by, conn)
+
+    @overload
+    def move(self, which: Filter, queue: str, *, by: str | None = None, conn: Conn | None = None) -> OperationRow: ...
+    @overload
+    def move(self, which: Ids, queue: str, *, by: str | None = None, conn: Conn | None = None) -> Changed: ...
+    def move(self, which: Filter | Ids, queue: str, *, by: str | None = None, conn: Conn | None = None) -> OperationRow | Changed:
+        """Put jobs that do not run into another queue."""
+        return self._edit("move", which, {"queue": queue}, by, conn)
+
+    def preview(self, verb: str, which: Filter, *, conn: Conn | None = None) -> Preview:
+        """Say which jobs an operation would be about: how many, up to 10,000, and the newest of them. It changes nothing."""
+        return self._asked(operations.previewing(verb, which), conn)
+
+    def operations(self, *, limit: int = 50, conn: Conn | None = None) -> Operations:
+        """Return the newest operations, and how far they are."""
+        return self._asked(operations.listing(limit), conn)
+
+    def operation(self, number: int, *, conn: Conn | None = None) -> OperationRow | None:
+        """Return an operation; None if there is none, or no longer."""
+        rows = self._asked(operations.listing(1, number), conn)
+        return rows[0] if rows else None
+
+    def cancel_operation(self, number: int, *, conn: Conn | None = None) -> bool:
+        """Ask for the end of an operation: the jobs that it has changed stay so. False if it has ended, or does not exist."""
+        return self._asked(operations.cancelling(number), conn)
+
+    def audit(self, *, limit: int = 50, conn: Conn | None = None) -> Audit:
+        """Return the newest changes by operators, each with its author, its jobs, the time and the new values."""
+        return self._asked(audits.audited(limit), conn)
+
+    def _change(self, verb: str, which: Any, by: str | None, conn: Conn | None) -> OperationRow | Changed:
+        if isinstance(which, JobFilter | str):
+            return self._asked(operations.making(verb, which, "{}", by), conn)
+        try:
+            return self._asked(single.changing(verb, which, by), conn, whole=True)
+        except Exception as error:
+            if conn is not None or not hints.refused(error):
+                raise
+            return self._asked(single.changing(verb, which, by, hints=False), conn, whole=True)
+
+    def _edit(self, verb: str, which: Any, changes: Any, by: str | None, conn: Conn | None) -> OperationRow | Changed:
+        many = isinstance(which, JobFilter | str)
+        edit = Edit.of(changes, many=many)
+        if many:
+            return self._asked(operations.making(verb, which, edit.json(), by), conn)
+        try:
+            return self._asked(single.editing(verb, which, edit, by), conn, whole=True)
+        except Exception as error:
+            if conn is not None or not hints.refused(error):
+                raise
+            return self._asked(single.editing(verb, which, edit, by, hints=False), conn, whole=True)

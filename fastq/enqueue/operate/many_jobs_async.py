@@ -1,21 +1,28 @@
-"""Find jobs by a filter: the methods of `client.jobs` in an event loop.
+"""Find jobs by a filter, change single ones and many: the methods of `client.jobs` in an event loop.
 
 An `AsyncManyJobs` is made by an `AsyncClient` (client_async.py) when it is asked for, and has nothing but the client's way to its
-sessions. The work is that of fastq/admin/search.
+sessions. The work is that of fastq/admin/search and fastq/admin/bulk.
 
 `ManyJobs` (many_jobs.py) is the same for `Client`, and is made from this file.
 
-With `conn` each method is part of the caller's transaction, and sees that transaction's own changes. It deliberately decides
-nothing.
+With `conn` each method is part of the caller's transaction, and sees that transaction's own changes. Without, a change of single
+jobs is one transaction with its record in the audit. It deliberately decides nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, Unpack, overload
 
+from fastq.admin.bulk import audits, operations, single
+from fastq.admin.bulk.audits import AuditRow
+from fastq.admin.bulk.edits import Changes, Edit
+from fastq.admin.bulk.operations import OperationRow, Preview
+from fastq.admin.changes import Change
 from fastq.admin.search import pages
 from fastq.admin.search.job_filter import JobFilter
 from fastq.admin.search.pages import JobCount, JobPage
+from fastq.postgres import hints
 
 if TYPE_CHECKING:
     from fastq.adapters.conn import AsyncConn
@@ -23,12 +30,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Texts = list[str]
+Changed = list[Change]
+Operations = list[OperationRow]
+Audit = list[AuditRow]
+Ids = SupportsIndex | Iterable[SupportsIndex]
+Filter = JobFilter | str
 
 
 class AsyncAsks(Protocol):
     """A client's way to run statements that follow one another."""
 
-    async def __call__(self, asking: Asking[T], conn: AsyncConn | None) -> T:
+    async def __call__(self, asking: Asking[T], conn: AsyncConn | None, *, whole: bool = False) -> T:
         """Run them."""
         ...
 
@@ -56,3 +68,105 @@ class AsyncManyJobs:
     async def complete(self, text: str, *, conn: AsyncConn | None = None) -> Texts:
         """Return the words that the last word of a filter may become: names, and values that are known without a search."""
         return await self._asked(pages.complete(text), conn)
+
+    @overload
+    async def cancel(self, which: Filter, *, by: str | None = None, conn: AsyncConn | None = None) -> OperationRow: ...
+    @overload
+    async def cancel(self, which: Ids, *, by: str | None = None, conn: AsyncConn | None = None) -> Changed: ...
+    async def cancel(
+        self, which: Filter | Ids, *, by: str | None = None, conn: AsyncConn | None = None
+    ) -> OperationRow | Changed:
+        """End jobs that wait, and ask the processes of running ones to end them.
+
+        By ids: at once, and a list has the outcome of each. By a filter: an operation of the leader's, which is returned as it
+        begins, and is about the jobs that are there now; `client.jobs.operation(id)` says how far it is. The audit names `by`.
+        """
+        return await self._change("cancel", which, by, conn)
+
+    @overload
+    async def retry(self, which: Filter, *, by: str | None = None, conn: AsyncConn | None = None) -> OperationRow: ...
+    @overload
+    async def retry(self, which: Ids, *, by: str | None = None, conn: AsyncConn | None = None) -> Changed: ...
+    async def retry(self, which: Filter | Ids, *, by: str | None = None, conn: AsyncConn | None = None) -> OperationRow | Changed:
+        """Make jobs available now: those that wait, and finished ones with their ids and one more attempt; as `cancel` does."""
+        return await self._change("retry", which, by, conn)
+
+    @overload
+    async def delete(self, which: Filter, *, by: str | None = None, conn: AsyncConn | None = None) -> OperationRow: ...
+    @overload
+    async def delete(self, which: Ids, *, by: str | None = None, conn: AsyncConn | None = None) -> Changed: ...
+    async def delete(
+        self, which: Filter | Ids, *, by: str | None = None, conn: AsyncConn | None = None
+    ) -> OperationRow | Changed:
+        """Remove jobs for good, but those that run; as `cancel` does, by ids or by a filter."""
+        return await self._change("delete", which, by, conn)
+
+    @overload
+    async def edit(
+        self, which: Filter, *, by: str | None = None, conn: AsyncConn | None = None, **changes: Unpack[Changes]
+    ) -> OperationRow: ...
+    @overload
+    async def edit(
+        self, which: Ids, *, by: str | None = None, conn: AsyncConn | None = None, **changes: Unpack[Changes]
+    ) -> Changed: ...
+    async def edit(
+        self, which: Filter | Ids, *, by: str | None = None, conn: AsyncConn | None = None, **changes: Unpack[Changes]
+    ) -> OperationRow | Changed:
+        """Change `queue`, `priority`, `max_attempts`, `at` or `args` of jobs that do not run; args of single ones alone.
+
+        Args of an `Args` class are checked, and only jobs of its kind are changed; a dict is taken as it is.
+        """
+        return await self._edit("edit", which, changes, by, conn)
+
+    @overload
+    async def move(self, which: Filter, queue: str, *, by: str | None = None, conn: AsyncConn | None = None) -> OperationRow: ...
+    @overload
+    async def move(self, which: Ids, queue: str, *, by: str | None = None, conn: AsyncConn | None = None) -> Changed: ...
+    async def move(
+        self, which: Filter | Ids, queue: str, *, by: str | None = None, conn: AsyncConn | None = None
+    ) -> OperationRow | Changed:
+        """Put jobs that do not run into another queue."""
+        return await self._edit("move", which, {"queue": queue}, by, conn)
+
+    async def preview(self, verb: str, which: Filter, *, conn: AsyncConn | None = None) -> Preview:
+        """Say which jobs an operation would be about: how many, up to 10,000, and the newest of them. It changes nothing."""
+        return await self._asked(operations.previewing(verb, which), conn)
+
+    async def operations(self, *, limit: int = 50, conn: AsyncConn | None = None) -> Operations:
+        """Return the newest operations, and how far they are."""
+        return await self._asked(operations.listing(limit), conn)
+
+    async def operation(self, number: int, *, conn: AsyncConn | None = None) -> OperationRow | None:
+        """Return an operation; None if there is none, or no longer."""
+        rows = await self._asked(operations.listing(1, number), conn)
+        return rows[0] if rows else None
+
+    async def cancel_operation(self, number: int, *, conn: AsyncConn | None = None) -> bool:
+        """Ask for the end of an operation: the jobs that it has changed stay so. False if it has ended, or does not exist."""
+        return await self._asked(operations.cancelling(number), conn)
+
+    async def audit(self, *, limit: int = 50, conn: AsyncConn | None = None) -> Audit:
+        """Return the newest changes by operators, each with its author, its jobs, the time and the new values."""
+        return await self._asked(audits.audited(limit), conn)
+
+    async def _change(self, verb: str, which: Any, by: str | None, conn: AsyncConn | None) -> OperationRow | Changed:
+        if isinstance(which, JobFilter | str):
+            return await self._asked(operations.making(verb, which, "{}", by), conn)
+        try:
+            return await self._asked(single.changing(verb, which, by), conn, whole=True)
+        except Exception as error:
+            if conn is not None or not hints.refused(error):
+                raise
+            return await self._asked(single.changing(verb, which, by, hints=False), conn, whole=True)
+
+    async def _edit(self, verb: str, which: Any, changes: Any, by: str | None, conn: AsyncConn | None) -> OperationRow | Changed:
+        many = isinstance(which, JobFilter | str)
+        edit = Edit.of(changes, many=many)
+        if many:
+            return await self._asked(operations.making(verb, which, edit.json(), by), conn)
+        try:
+            return await self._asked(single.editing(verb, which, edit, by), conn, whole=True)
+        except Exception as error:
+            if conn is not None or not hints.refused(error):
+                raise
+            return await self._asked(single.editing(verb, which, edit, by, hints=False), conn, whole=True)

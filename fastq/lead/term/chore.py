@@ -81,3 +81,18 @@ def block_ranges(site: Site) -> Iterator[None]:
     finally:
         if pinned and site.connection.usable:
             site.connection.execute("set enable_bitmapscan = off")
+
+
+@contextmanager
+def transaction(site: Site) -> Iterator[None]:
+    """Run statements of a chore as one: the first of them holds the lease until the end."""
+    # A leader that freezes here holds its lease and these workflows no longer than it would be trusted.
+    frozen = max(1, int(site.config.lease_ttl / 2 * 1000))
+    try:
+        site.connection.execute(f"begin; set local idle_in_transaction_session_timeout = {frozen}")
+        yield
+    except BaseException:
+        if site.connection.usable:
+            site.connection.execute("rollback")
+        raise
+    site.connection.execute("commit")

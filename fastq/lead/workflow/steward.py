@@ -24,19 +24,18 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from fastq.events import emit
 from fastq.jobs.retention import Retention
-from fastq.lead.term.chore import block_ranges
+from fastq.lead.term.chore import block_ranges, transaction
 from fastq.lead.workflow.resolving import read_edges, read_turned, resolve
 from fastq.postgres import hints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from fastq.lead.term.chore import Site
     from fastq.lead.workflow.resolving import Turned
@@ -129,7 +128,7 @@ class Steward:
 
     def _take(self, site: Site, *, whole: bool) -> int:
         """Take events, all in one transaction; return how many."""
-        with _transaction(site):
+        with transaction(site):
             since = 0 if whole else self._front
             heard, highest, locked, gone, others = site.write("workflow_hold", list(self._aside), EVENTS, since)
             self._whole = whole and heard < EVENTS
@@ -202,18 +201,3 @@ class Steward:
         (pruned,) = site.write("workflow_prune", days, WINDOW)
         site.changed += pruned
         self._prune_at = time.monotonic() + (NAP if pruned else PRUNE)
-
-
-@contextmanager
-def _transaction(site: Site) -> Iterator[None]:
-    """Run statements of a chore as one: the first of them holds the lease until the end."""
-    # A leader that freezes here holds its lease and these workflows no longer than it would be trusted.
-    frozen = max(1, int(site.config.lease_ttl / 2 * 1000))
-    try:
-        site.connection.execute(f"begin; set local idle_in_transaction_session_timeout = {frozen}")
-        yield
-    except BaseException:
-        if site.connection.usable:
-            site.connection.execute("rollback")
-        raise
-    site.connection.execute("commit")
