@@ -20,6 +20,7 @@ PROGRAMS = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if "Reg
 MORE = {  # what is left to do, where that is not the number of jobs: three pulses and the report; callbacks, which come after all
     "batch": "select 2 - count(*) from fastq.job_archive where kind = 'tell'",
     "workflow": "select 1 - count(*) from fastq.job_archive where kind = 'sweep'",
+    "operations": "select 6 - count(*) from fastq.job_archive where kind = 'pay' and state = 'completed'",
     "versions": "select 4 - count(*) from fastq.job_archive",
     "periodic": "select 4 - count(*) from (select kind from fastq.job_archive order by kind = 'pulse', id limit 4) as job",
 }
@@ -298,6 +299,14 @@ def check_dead_letters(database: str, printed: str) -> None:
     assert printed.count("is paid by a job that replays job") == 6
 
 
+def check_operations(database: str, printed: str) -> None:
+    assert [row[:3] for row in states(database)] == [("mend", "completed", 1), ("pay", "completed", 6)]
+    assert printed.count(": ConnectionError: the provider does not answer") == 6
+    assert "operation 1 runs 6 jobs once more" in printed
+    assert printed.count("is paid by attempt 2") == 6
+    assert execute(database, "select asked_by, verb, jobs from fastq.audit") == [("ada", "retry", 6)]
+
+
 def check_expiry(database: str, printed: str) -> None:
     text = "select kind, meta ->> 'cause' from fastq.job_archive order by 1, 2"
     assert execute(database, text) == [  # a quote that is too slow never starts where the workers were late themselves
@@ -352,6 +361,7 @@ CHECKS: dict[str, Callable[[str, str], None]] = {
     "events": check_events,
     "stats": check_stats,
     "dead_letters": check_dead_letters,
+    "operations": check_operations,
     "expiry": check_expiry,
     "steps": check_steps,
     "tested": check_tested,

@@ -20,7 +20,7 @@ with noted as (
 ), recorded as (
     update fastq.audit set jobs = noted.done
     from noted
-    where audit.operation = noted.id and audit.at >= noted.created_at - interval '1 minute' and audit.at <= noted.created_at + interval '1 minute'
+    where audit.operation = noted.id and audit.at >= (noted.created_at - interval '1 minute') and audit.at <= (noted.created_at + interval '1 minute')
       and noted.ended_at is not null
     returning 1
 )
