@@ -26,7 +26,7 @@ DROPPED = "events.dropped"
 """The name of an event that says how many others are missing."""
 
 SOURCES = 10_000
-"""Sources whose numbers are kept, the newest: those of processes that are gone are needed for seconds."""
+"""The newest sources, each with its numbers, are kept: those of processes that are gone are needed for seconds."""
 
 _decode = msgspec.json.Decoder(list[tuple[str, float, int, dict[str, Any]]]).decode
 
