@@ -35,6 +35,11 @@ class ApartArgs(Args, kind="apart"):
 
 
 @dataclass
+class ApartOutcomeArgs(Args, kind="apart_outcome"):
+    what: str
+
+
+@dataclass
 class EndedArgs(Args, kind="ended"):
     pass
 
@@ -76,6 +81,14 @@ class BatchedWorker(Worker[BatchedArgs]):
 def apart(job: Job[ApartArgs]) -> None:
     """Do the same in a process of its own."""
     time.sleep(TAKES)
+
+
+@registry.worker(isolate=True, max_attempts=1)
+def apart_outcome(job: Job[ApartOutcomeArgs]) -> Snooze | None:
+    """Come to another end than success in a process of its own."""
+    if job.args.what == "raise":
+        raise ValueError("no route")
+    return Snooze(3600)
 
 
 @registry.worker

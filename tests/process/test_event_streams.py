@@ -19,6 +19,7 @@ from tests.process.conftest import ROOT, Jobs, supervising
 from tests.process.heard import (
     TAKES,
     ApartArgs,
+    ApartOutcomeArgs,
     AwaitedArgs,
     BatchedArgs,
     EndedArgs,
@@ -123,6 +124,16 @@ def test_other_ends_are_heard_with_their_durations_and_no_event_shows_args(super
     assert event.fields["queue"] == "default"
     hearer.wait("job.discarded" if what == "raise" else name, id=job)
     assert "opensesame" not in " ".join(str(event.fields) for event in hearer.events)
+
+
+@pytest.mark.parametrize(("what", "name"), [("raise", "job.failed"), ("snooze", "job.snoozed")])
+def test_other_ends_of_isolated_jobs_pass_a_filter_by_queues(supervise, client, hear, what, name):
+    supervise(APP, queues="default=4")
+    hearer = hear(client, "job.*", queues=["default"])
+
+    job = client.enqueue(ApartOutcomeArgs(what))
+
+    assert hearer.wait(name, id=job).fields["queue"] == "default"
 
 
 def test_all_processes_are_heard_and_each_program_hears_the_events_that_it_wants(supervise, client, hear, jobs):

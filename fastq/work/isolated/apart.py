@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from fastq.events import Seldom, emit
+from fastq.hooks.timing import facts_of
 from fastq.joblogs import keeping
 from fastq.jobs import outcome
 from fastq.jobs.job import JobCancelled, JobTimeout
@@ -257,7 +258,7 @@ class Warden(Executor):
             case Noted(fraction, text):
                 progress.note(job.id, job.attempt, fraction, text)
             case Said(name, level, fields):
-                emit(name, level=level, **fields)
+                emit(name, level=level, **{**facts_of(job, name), **fields})  # that process does not know who asks
             case Logged():
                 self._keep(job, message)
             case Allowed(attempts):
