@@ -18,7 +18,7 @@ from fastq.work.codec.codec import decode, encode_ids
 from fastq.work.codec.timed import Timed, choose
 from fastq.work.complete import tally as module
 from fastq.work.complete.completer import Completer
-from fastq.work.complete.tally import Tally, Untold, state_after
+from fastq.work.complete.tally import Cell, Known, Tally, Untold, Wait, state_after
 from fastq.work.complete.writer import Writer
 from fastq.work.effects.ending import Ended, Lost
 from fastq.work.shared.lane import Outbox
@@ -152,6 +152,13 @@ def test_a_job_that_was_promoted_waits_from_when_it_was_due(database, connection
     [row] = told(connection)
     assert row.wait.attempts == 4
     assert 29.9 < row.wait.mean < 50.0
+
+
+@pytest.mark.parametrize(("enqueued", "due"), [(10.0, 50.0), (80.0, 80.0)])
+def test_a_job_that_took_its_seq_between_those_of_a_promotion_waits_from_its_own_enqueue(enqueued, due):
+    known = Known([1, 100], [None, 199], [0.0, 50.0])
+
+    assert known.due_since(Wait(Cell(), 150, enqueued, 90.0, 1)) == due
 
 
 def test_of_a_job_whose_seq_is_not_that_of_its_enqueue_nobody_knows_since_when_it_was_due(database, connection, writer):

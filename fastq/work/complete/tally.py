@@ -248,8 +248,8 @@ class Known:
         if place < 0 or wait.seq > self._end:
             return None
         before = bisect_right(self._promotions, wait.seq, key=itemgetter(0)) - 1
-        if before >= 0 and wait.seq <= self._promotions[before][1]:
-            return self._promotions[before][2]
+        if before >= 0 and wait.seq <= self._promotions[before][1] and wait.enqueued <= self._promotions[before][2]:
+            return self._promotions[before][2]  # one that was enqueued later took its seq between those of the promotion
         return wait.enqueued if wait.enqueued >= self._after[place] - SLACK else None
 
 
