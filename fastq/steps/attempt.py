@@ -114,8 +114,8 @@ class Attempt:
             rows = yield Said("step_list", (self.id,))
             if not rows and self.claim:  # its meta says that there were some
                 raise StepError(
-                    f"job {self.id}: the records of its steps are gone, so nobody knows which are done: it had ended, and they "
-                    "are a day old; enqueue a new job for the rest of the work"
+                    f"job {self.id}: the records of its steps are gone, so nobody knows which are done: it had ended, longer "
+                    "ago than finished jobs are kept; enqueue a new job for the rest of the work"
                 )
             if self._found is None:  # of several tasks the first one counts
                 self._found = {(row[0], row[1]): Found(row[6], row[7]) for row in rows if row[0] != "signal"}

@@ -816,7 +816,9 @@ def test_a_job_whose_records_are_gone_does_no_step_again(shop, client):
     shop.attempt(work)
 
     assert shop.calls == ["charge"]
-    assert "the records of its steps are gone" in archived(shop.connection, shop.id)["errors"][-1]["error"]
+    told = archived(shop.connection, shop.id)["errors"][-1]["error"]
+    assert "the records of its steps are gone" in told
+    assert "it had ended, longer ago than finished jobs are kept" in told
 
 
 def walk(shop, **settings):
