@@ -27,7 +27,7 @@ from os import getpid
 from typing import TYPE_CHECKING, Any, Self
 
 from fastq.errors import DatabaseUnavailable, FastqError
-from fastq.postgres import db
+from fastq.postgres import db, hints
 from fastq.postgres.pool import in_loop
 from fastq.subscribing.event_reading import HeardEvent, Reading, missed
 from fastq.subscribing.filters import EventFilter, filter_of
@@ -169,7 +169,18 @@ class AsyncHearing:
         that says nothing of kinds, say, does not come where `kinds` are given. Nothing is stored that happened before.
         """
         ids = [number for job_id in jobs if (number := self._settings.number(job_id)) is not None]
-        return AsyncEventStream(filter_of(names, kinds, queues, ids), self._ask, self._ask_hinting)
+        return AsyncEventStream(filter_of(names, kinds, queues, ids), self._ask, self._ask_calling)
+
+    async def _ask_calling(self, name: str, parameters: tuple[Any, ...]) -> Rows:
+        """Run a statement with its hint, with FASTQ_POLL_ONLY as well: processes with LISTEN look at nothing without one."""
+        if not self._settings.config.poll_only:
+            return await self._ask_hinting(name, parameters)
+        try:
+            return await self._ask(name, (*parameters, self._settings.channel))
+        except Exception as error:
+            if not hints.refused(error):
+                raise
+            return await self._ask(name, (*parameters, None))
 
     async def _ask(self, name: str, parameters: tuple[Any, ...]) -> Rows:
         """Run a statement that reads."""

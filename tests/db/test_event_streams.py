@@ -9,6 +9,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+import psycopg
 import pytest
 
 from fastq import Args, AsyncClient, Client, Job
@@ -339,6 +340,19 @@ def test_a_look_upon_a_hint_that_fails_is_done_again_though_the_last_one_was_a_m
         connection.execute("insert into fastq.subscription (filter, expires_at) values ('{}', now() + interval '1 hour')")
 
         wait_for(lambda: heard("job.failed"))
+
+
+def test_a_program_that_only_polls_calls_the_processes_that_listen(database, monkeypatch):
+    """As a web application behind a pooler, of workers that connect directly."""
+    monkeypatch.setattr(event_stream, "READY", 0.0)
+    config = configured(database_url=database, poll_only=True)
+    with psycopg.connect(database, autocommit=True) as ear, Client(config=config) as polling:
+        ear.execute("listen fastq")
+        with polling.events("job.failed"):
+            pass
+        told = [notification.payload for notification in ear.notifies(timeout=30.0, stop_after=2)]
+
+    assert told == ["@events", "@events"]
 
 
 def test_a_process_without_listen_finds_out_by_itself(database, client, monkeypatch):
