@@ -35,12 +35,21 @@ STATES = ("running", "available", "scheduled", "retryable", "waiting")
 """The states of living jobs, in the order of the charts."""
 
 
+NEEDS = {"/leaders": "leaders.read", "/queues": "queues.read", "/gates": "gates.read", "/periodic/show": "periodic.read"}
+"""The permissions of the pages of notices."""
+
+
 class Notice(NamedTuple):
     """A thing that needs somebody."""
 
     grave: bool  # jobs stand still because of it, or were lost sight of
     text: str
     path: str  # the page about it
+
+    @property
+    def needs(self) -> str:
+        """Return the permission of that page: a viewer without it is not told what stands there."""
+        return NEEDS[self.path.partition("?")[0]]
 
 
 def load(visit: Visit) -> Mapping[str, Any]:
