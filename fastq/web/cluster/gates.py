@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from fastq import admin
 from fastq.admin.gates import COUNT
 from fastq.admin.held import read_key
@@ -46,7 +44,7 @@ def _args(visit: Visit, row: admin.KeyRow) -> Any:
     """Return the args of a key's job, redacted; without a kind nobody could say how, so there are none."""
     if row.args_json is None or row.kind is None:
         return None
-    return visit.redaction.shown(row.kind, "args", msgspec.json.decode(row.args_json))
+    return visit.redaction.stored(row.kind, "args", row.args_json)
 
 
 def _ask_set(visit: Visit) -> Asked:

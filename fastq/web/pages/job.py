@@ -46,7 +46,7 @@ def load(visit: Visit) -> Mapping[str, Any]:
     detail = admin.show_job(visit.connection, visit.id)
     if detail is None:
         raise Missing(f"there is no job {visit.id}: finished jobs are kept as FASTQ_ARCHIVE_DAYS and FASTQ_KEEP say")
-    full, kind, shown = visit.get("full") is not None, detail.kind, visit.redaction.shown
+    full, kind, shown, stored = visit.get("full") is not None, detail.kind, visit.redaction.shown, visit.redaction.stored
     conn = visit.connection.raw
     steps = visit.client().steps(detail.id, conn=conn)
     lines = visit.client().logs(detail.id)
@@ -57,8 +57,8 @@ def load(visit: Visit) -> Mapping[str, Any]:
         "why": visit.redaction.text(kind, "error", admin.why_job(visit.connection, detail.id)),  # it may quote the last error
         "moments": _moments(detail),
         "ended": detail.state in ENDED,
-        "args": shown(kind, "args", detail.args),
-        "output": shown(kind, "output", detail.output),
+        "args": stored(kind, "args", detail.args_json),
+        "output": stored(kind, "output", detail.output_json),
         "progress": detail.progress and (detail.progress, visit.redaction.text(kind, "progress", detail.progress.text)),
         "errors": errors if full else errors[:TRACES],
         "more_errors": 0 if full else max(0, len(errors) - TRACES),

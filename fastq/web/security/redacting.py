@@ -12,6 +12,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import msgspec
+
 from fastq.args.secret.hidden import HIDDEN
 from fastq.events import Seldom, emit
 
@@ -44,6 +46,21 @@ class Redaction:
             if self._seldom.lets(told):
                 emit("web.unredacted", level=logging.ERROR, kind=kind, what=what, error=type(error).__name__)
             return HIDDEN
+
+    def stored(self, kind: str, what: str, text: str | None) -> Any:
+        """Return the value to show for JSON as it is stored.
+
+        Postgres takes JSON that cannot be read here: half of a surrogate pair, a number of 400 digits, a thousand lists in each
+        other. That is shown as the text that it is, since the job's page has the button that cancels it; but not where the
+        application redacts, whose function looks for fields in a value.
+        """
+        if text is None:
+            return None
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError, ValueError):
+            return text if self._redact is None else HIDDEN
+        return self.shown(kind, what, value)
 
     def text(self, kind: str, what: str, value: str | None) -> str | None:
         """Return the text to show for a text of a job."""
