@@ -397,7 +397,7 @@ def test_closed_streams_are_no_error(on_database, database, folder):
     assert (told.returncode, told.stderr) == (0, b"")
 
 
-def test_what_was_deleted_is_told_before_the_error_that_ended_it(on_database, database, fastq):
+def test_an_error_in_the_middle_of_a_change_leaves_all_jobs_as_they_were(on_database, database, fastq):
     on_database("enqueue", "note", '{"text": "hello"}')
     for statement in (
         "create sequence looks",
@@ -411,10 +411,10 @@ def test_what_was_deleted_is_told_before_the_error_that_ended_it(on_database, da
 
     done = fastq("jobs", "delete", "77", "1", FASTQ_DATABASE_URL=database)
 
-    assert done.stdout == "job 1 deleted\n"
-    assert "1 jobs were not found, and could not be looked for once more: the disk is gone" in done.stderr
-    assert done.returncode == 1
-    assert execute(database, "select count(*) from fastq.job") == [(0,)]
+    assert (done.stdout, done.returncode) == ("", 3)
+    assert "fastq: the database refused: the disk is gone" in done.stderr
+    assert execute(database, "select count(*) from fastq.job") == [(1,)]
+    assert execute(database, "select count(*) from fastq.audit") == [(0,)]
 
 
 def test_unique_lists_the_keys_that_are_held_and_gives_one_up(on_database, database):
