@@ -22,7 +22,7 @@ MAX_TEXT = 16_384
 GAP = 64
 """Characters of MAX_TEXT reserved for the line that says how much was cut: a text with that line is not cut once more."""
 
-OURS = ("fastq.work.execute.", "fastq.work.shared.", "fastq.hooks.", "fastq.joblogs.")
+OURS = ("fastq.work.execute.", "fastq.work.shared.", "fastq.work.codec.timed", "fastq.hooks.", "fastq.joblogs.")
 """How the names of the modules begin through which `work` and hooks are called."""
 
 CONCEALED = "__fastq_concealed__"

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 STARTED = "job.started"
 
-Times = dict[int, tuple[float, float]]
-"""The monotonic times at which attempts began and ended, by the row of the job in its claim."""
+Times = dict[int, tuple[float, float | None]]
+"""The monotonic times at which attempts began and ended (None: not yet), by the row of the job in its claim."""
 
 
 def within(work: Callable[[Any], Any], times: Times, *, is_async: bool) -> Callable[[Any], Any]:
@@ -35,6 +35,7 @@ def within(work: Callable[[Any], Any], times: Times, *, is_async: bool) -> Calla
         if starts:
             emit_each(STARTED, (job,), _started)
         began = clock()
+        times[job.row] = began, None  # a job that ends in its transaction ends before its work does
         try:
             return work(job)
         finally:
@@ -44,6 +45,7 @@ def within(work: Callable[[Any], Any], times: Times, *, is_async: bool) -> Calla
         if starts:
             emit_each(STARTED, (job,), _started)
         began = clock()
+        times[job.row] = began, None
         try:
             return await work(job)
         finally:
@@ -60,14 +62,14 @@ def within_many(work: Callable[[Any], Any], *, is_async: bool) -> Callable[[Any]
         try:
             return work(jobs)
         finally:
-            _end(jobs, began)
+            _note(jobs, began, time.monotonic())
 
     async def timed_async(jobs: Sequence[Job[Any]]) -> object:
         began = _begin(jobs)
         try:
             return await work(jobs)
         finally:
-            _end(jobs, began)
+            _note(jobs, began, time.monotonic())
 
     return timed_async if is_async else timed
 
@@ -84,21 +86,22 @@ def facts_of(job: Job[Any], name: str) -> dict[str, object]:
     if known is not None:
         began, ended = known
         facts["age"] = _age(job, time.time() - (time.monotonic() - began))
-        facts["ran"] = round(ended - began, 6)
+        facts["ran"] = round((time.monotonic() if ended is None else ended) - began, 6)
     return facts
 
 
 def _begin(jobs: Sequence[Job[Any]]) -> float:
     if asked(STARTED):
         emit_each(STARTED, [*jobs], _started)  # the list is the user's to change
-    return time.monotonic()
+    began = time.monotonic()
+    _note(jobs, began, None)
+    return began
 
 
-def _end(jobs: Sequence[Job[Any]], began: float) -> None:
-    now = time.monotonic()
+def _note(jobs: Sequence[Job[Any]], began: float, ended: float | None) -> None:
     for job in jobs:
         if job.batch.times is not None:  # a bundle may have jobs that were claimed before somebody asked
-            job.batch.times[job.row] = began, now
+            job.batch.times[job.row] = began, ended
 
 
 def _started(job: Job[Any], at: float) -> dict[str, object]:
