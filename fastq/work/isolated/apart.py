@@ -258,7 +258,7 @@ class Warden(Executor):
             case Noted(fraction, text):
                 progress.note(job.id, job.attempt, fraction, text)
             case Said(name, level, fields):
-                emit(name, level=level, **{**facts_of(job, name), **fields})  # that process does not know who asks
+                emit(name, level=level, **{**facts_of(job, name), **fields})  # it knows no subscription
             case Logged():
                 self._keep(job, message)
             case Allowed(attempts):
