@@ -150,7 +150,7 @@ class Dashboard:
         if not (path := arrival.local):
             return RedirectResponse(f"{arrival.base}/", 303)
         for pattern, _, convertors, route in self._paths:
-            if found := pattern.match(path):
+            if found := pattern.fullmatch(path):  # `$` alone lets a line end pass
                 with suppress(ValueError):  # a number with more digits than Python reads
                     parts = {name: convertors[name].convert(value) for name, value in found.groupdict().items()}
                     return await self._allowed(route, Arrival(request, viewer, parts))

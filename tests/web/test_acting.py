@@ -213,3 +213,12 @@ def test_an_action_by_a_role_that_may_not_says_so(browser, database, look, serve
 
     assert answer.status_code == 503
     assert "the database refused" in answer.text
+
+
+def test_a_term_that_no_lease_can_have_is_a_mistake_in_the_address_and_no_failure_of_the_database(browser, database):
+    furnish(database)
+
+    answer = act(browser(), f"/leaders/resign?name=schema&term={'9' * 25}")
+
+    assert answer.status_code == 400
+    assert "term: expected a number from 1 to" in answer.text

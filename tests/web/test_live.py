@@ -86,6 +86,12 @@ def test_a_stream_sends_the_page_when_it_begins_and_when_it_has_changed(database
     assert "<html" not in first
 
 
+def test_a_request_for_the_headers_alone_begins_no_stream(browser, site):
+    answer = browser().head("/jobs", headers={"accept": "text/event-stream"})
+
+    assert answer.headers["content-type"].startswith("text/html")
+
+
 def enqueue(database):
     with Client(database) as client:
         client.enqueue(MailArgs("ada"))

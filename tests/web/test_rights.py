@@ -98,6 +98,7 @@ def test_no_route_but_these_is_served(unread):
         "/JOBS",
     ):
         assert client.get(path).status_code in (404, 503)
+    assert client.get("/jobs%0A").status_code == 404
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         assert client.request(method, "/jobs").status_code == 405
 
@@ -174,6 +175,7 @@ FOREIGN = [
     ({"origin": f"{SITE}:8080"}, "another port"),
     ({"origin": "http://testserver.evil.example"}, "a name that begins as ours"),
     ({"sec-fetch-site": "cross-site"}, "no origin"),
+    ({"origin": "null", "host": ""}, "a hidden origin, and no host"),
 ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastq.admin import leaders
-from fastq.web.routing.view import Action, Asked, Done, Missing, View, whole
+from fastq.web.routing.view import Action, Asked, Done, Missing, View
 
 if TYPE_CHECKING:
     from fastq.admin.leaders import LeaseRow
@@ -53,8 +53,8 @@ def _ask(visit: Visit) -> Asked:
 
 
 def _resign(visit: Visit) -> Done:
-    name, term = visit.need("name"), visit.get("term")
-    asked = leaders.resign(visit.connection, name, whole("term", term) if term else None)
+    name = visit.need("name")
+    asked = leaders.resign(visit.connection, name, visit.number("term"))
     return Done(
         f"the holder of '{name}' " + ("was asked to resign" if asked else "had changed, so nobody was asked"), asked is not None
     )

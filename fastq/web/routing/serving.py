@@ -41,7 +41,8 @@ class Page:
 
     async def __call__(self, arrival: Arrival) -> Response:
         """Answer a request."""
-        if self._view.every is not None and STREAM in arrival.request.headers.get("accept", ""):
+        asks = arrival.request
+        if self._view.every is not None and asks.method == "GET" and STREAM in asks.headers.get("accept", ""):
             return self._stream(arrival)
         try:
             content = await self._content(arrival)

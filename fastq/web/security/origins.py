@@ -36,9 +36,17 @@ def refusal(request: Request, allowed: Collection[str]) -> str | None:
         return "expected the header Sec-Fetch-Site or Origin, as browsers send them with forms; got neither"
     if site not in (None, "same-origin") and origin not in allowed:
         return f"expected a request of this site's own page (Sec-Fetch-Site: same-origin), got {site!r}"
-    if origin is not None and origin not in allowed and _place(origin) != request.headers.get("host", "").lower():
-        return f"expected an Origin that is this Host ({request.headers.get('host', '')!r}), got {origin!r}"
+    if origin is not None and origin not in allowed and not _is(_place(origin), request.headers.get("host", "").lower()):
+        return (
+            f"expected an Origin that is this Host ({request.headers.get('host', '')!r}), got {origin!r}; "
+            "where a proxy hides the Host, give that origin to dashboard(origins=...) or fastq web --origin"
+        )
     return None
+
+
+def _is(place: str, host: str) -> bool:
+    """Tell whether both name one place; two that name none are not the same."""
+    return bool(place) and place == host
 
 
 def _place(origin: str) -> str:
