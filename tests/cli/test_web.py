@@ -116,6 +116,29 @@ def test_behind_a_proxy_that_shows_it_below_a_path_all_links_have_that_path(web,
     assert [link for link in links if not link.startswith("/ops/fastq/")] == []
 
 
+def test_behind_a_proxy_that_hides_the_host_a_change_passes_from_the_origin_that_was_named(web, fastq, folder, database):
+    (folder / "rights.py").write_text(
+        AUTH.replace('Viewer("ada")', 'Viewer("ada", OPERATOR)').replace("Viewer\n", "OPERATOR, Viewer\n")
+    )
+    _, place = web("--auth", "rights:auth", "--origin", "https://ops.example.org")
+    browser = {"x_ada": "yes", "sec_fetch_site": "same-origin", "origin": "https://ops.example.org"}
+
+    _, headers, page = fetch(f"{place}queues/pause?name=mails", x_ada="yes")
+    token = re.search(r'name="token" value="([^"]+)"', page)[1]
+    asked = urllib.request.Request(
+        f"{place}queues/pause?name=mails",
+        data=f"token={token}".encode(),
+        headers={name.replace("_", "-"): value for name, value in browser.items()}
+        | {"cookie": headers["set-cookie"].partition(";")[0]},
+    )
+    with urllib.request.urlopen(asked, timeout=20) as answer:
+        assert "queue &#39;mails&#39;" in answer.read().decode()
+    done = fastq("web", "--auth", "rights:auth", "--origin", "https://ops.example.org/x", FASTQ_DATABASE_URL=database)
+    assert (done.returncode, "--origin https://ops.example.org/x: expected" in done.stderr) == (2, True)
+    done = fastq("web", "--local", "--origin", "https://ops.example.org", FASTQ_DATABASE_URL=database)
+    assert (done.returncode, "with --auth" in done.stderr) == (2, True)
+
+
 def test_a_port_that_is_taken_is_told(web, fastq, database):
     _, address = web("--local")
     port = re.search(r":(\d+)/", address)[1]

@@ -102,6 +102,16 @@ def test_each_page_can_be_read_by_everybody(open_page, database, theme, viewport
     assert faults == {}
 
 
+def test_the_menu_of_a_narrow_screen_shows_the_page_that_is_open(open_page, database):
+    page = open_page("/doctor", viewport=NARROW)
+    menu = page.locator(".side [aria-current]")
+
+    page.locator("#page").wait_for()
+    box = menu.bounding_box()
+
+    assert (menu.inner_text(), 0 <= box["x"] <= NARROW["width"] - box["width"]) == ("Doctor", True)
+
+
 def test_no_text_of_a_job_runs_in_a_browser_and_no_page_breaks_its_policy(open_page, database):
     made = furnish(database, HOSTILE)
     page = open_page("/")

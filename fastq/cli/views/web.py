@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from fastq import app
 from fastq.cli.terminal import settings
@@ -36,7 +37,8 @@ examples:
 
 It listens on 127.0.0.1 alone. The address of --local works once, in one
 browser. With --auth your function is given each request and returns a
-fastq.web.Viewer, or None; put a proxy with TLS in front.
+fastq.web.Viewer, or None; put a proxy with TLS in front. Where the proxy does
+not pass the browser's Host on, say its name: --origin https://ops.example.org
 
 The same dashboard in FastAPI, Starlette or Django: docs/dashboard.md. The
 name and the colour of the cluster: --instance-name, --instance-colour.
@@ -60,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--operate", action="store_true", help="with --local: let it change things, not only look")
     parser.add_argument("--port", type=whole, default=PORT, metavar="PORT", help=f"on 127.0.0.1; 0: any that is free [{PORT}]")
     parser.add_argument("--root-path", default="", metavar="PATH", help="with --auth: the path below which your proxy shows it")
+    parser.add_argument(
+        "--origin", action="append", default=[], metavar="URL", help="with --auth: a name by which browsers know it, https://HOST"
+    )
     parser.add_argument("--app-dir", type=Path, metavar="FOLDER", help="with --auth: where your modules are [this folder]")
     settings.add_some(parser, "which cluster", INSTANCE)
     settings.add_database(parser)
@@ -76,6 +81,7 @@ def main(options: argparse.Namespace) -> int:
         raise ConfigError(f"--root-path {options.root_path}: expected a path such as /ops/fastq, with --auth")
     if options.operate and not options.local:
         raise ConfigError("--operate: expected with --local; with --auth your function says what each viewer may do")
+    _check_origins(options)
     auth: Any = app.find(options.auth, options.app_dir) if options.auth else None
     with found(config) as database, _bound(options.port) as bound:
         if database.embedded is not None:
@@ -91,8 +97,17 @@ def main(options: argparse.Namespace) -> int:
         else:
             out(place)
         sys.stdout.flush()  # a program that reads it in a pipe waits for it
-        _serve(web.dashboard(_with(config, database.url), auth=auth), bound, options.root_path, proxied=not options.local)
+        made = web.dashboard(_with(config, database.url), auth=auth, origins=options.origin)
+        _serve(made, bound, options.root_path, proxied=not options.local)
     return 0
+
+
+def _check_origins(options: argparse.Namespace) -> None:
+    """Refuse an origin that no browser sends: it would let nobody do anything, and say so only then."""
+    for origin in options.origin:
+        parts = urlsplit(origin)
+        if options.local or parts.scheme not in ("http", "https") or origin != f"{parts.scheme}://{parts.netloc}".lower():
+            raise ConfigError(f"--origin {origin}: expected scheme and host such as https://ops.example.org, with --auth")
 
 
 def _with(config: Config, url: str) -> Config:
