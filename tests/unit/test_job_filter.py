@@ -44,6 +44,13 @@ ARGUMENTS = {
 }
 
 
+@pytest.mark.parametrize(
+    "words", ["since:1h", "since:90s", "since:2d", "since:3w", "until:30m", "due-until:+2h", "since:0s", "since:0.5s"]
+)
+def test_a_span_is_written_in_the_unit_in_which_a_person_says_it(words):
+    assert str(JobFilter.parse(words)) == words
+
+
 @settings(max_examples=300, deadline=None)
 @given(some.fixed_dictionaries({}, optional=ARGUMENTS))
 def test_the_words_of_a_filter_make_an_equal_filter(arguments):

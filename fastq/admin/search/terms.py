@@ -170,12 +170,13 @@ def moment_of(name: str, text: str) -> Moment:
 
 
 def moment_written(value: Moment) -> str:
-    """Write a moment."""
+    """Write a moment, a span in the largest unit of which it is a whole number."""
     if isinstance(value, datetime):
         return value.isoformat()
-    seconds = value.total_seconds()
-    digits = f"{abs(seconds):.6f}".rstrip("0").rstrip(".")
-    return f"{'+' if seconds < 0 else ''}{digits}s"
+    seconds = abs(value.total_seconds())
+    unit = next((unit for unit in "wdhm" if seconds and seconds % SECONDS[unit] == 0), "s")
+    digits = f"{seconds / SECONDS[unit]:.6f}".rstrip("0").rstrip(".")
+    return f"{'+' if value < timedelta(0) else ''}{digits}{unit}"
 
 
 def check_moment(name: str, value: object) -> Moment:
