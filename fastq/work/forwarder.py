@@ -24,6 +24,7 @@ import socket
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -95,7 +96,7 @@ class Forwarder(Threaded):
         )  # over the trays, for a moment; the same thread may come back, by a finalizer of the user's
         self._bell = threading.Event()  # a hint, the first event of a sheet, the end; any thread sets it
         self._rung = False  # by an event, since the thread woke last; the threads that emit set it
-        self._starts: deque[Start] = deque()  # jobs that have started; their threads add, the forwarder's takes out
+        self._starts: deque[Start] = deque()  # jobs that have started; their threads add; taken out under the lock
         self._hinted = True  # set by the threads that hint; the first look is the start's
         self._ending = threading.Event()  # set by the main thread
         self._by = 0.0  # monotonic time after which nothing is tried again, once it ends; the main thread's
@@ -225,6 +226,8 @@ class Forwarder(Threaded):
 
     def _hear(self, event: Event) -> None:
         """Put an event into the trays for which it is. Called by the thread that emits."""
+        if self._starts:
+            self._put_starts()
         text: bytes | None = None
         for heard in self._heard.values():
             if not heard.sieve.takes(event.name, event.fields):
@@ -241,6 +244,7 @@ class Forwarder(Threaded):
         if name == STARTED and len(self._starts) < STARTS:
             self._starts.extend([(job, now, fields_of) for job in jobs])
         else:
+            self._put_starts()
             for heard in self._heard.values():
                 if name in heard.sieve.names:
                     mine = heard.sieve.jobs_of(jobs)
@@ -248,12 +252,16 @@ class Forwarder(Threaded):
         self._ring()
 
     def _put_starts(self) -> None:
-        """Put the starts that were noted into the trays."""
-        starts = [self._starts.popleft() for _ in range(len(self._starts))]
-        for heard in self._heard.values() if starts else ():
-            if STARTED in heard.sieve.names:
-                mine = heard.sieve.of_jobs(starts)
-                self._put(heard, STARTED, mine[: heard.tray.room], len(mine))
+        """Put the starts that were noted into the trays: before each other event, or a job would end there before it starts."""
+        with self._lock:
+            starts: list[Start] = []
+            with suppress(IndexError):  # a finalizer of the user's may have come in between, with an event of its own
+                for _ in range(len(self._starts)):
+                    starts.append(self._starts.popleft())  # noqa: PERF401 - those that came before the error count
+            for heard in self._heard.values() if starts else ():
+                if STARTED in heard.sieve.names:
+                    mine = heard.sieve.of_jobs(starts)
+                    self._put(heard, STARTED, mine[: heard.tray.room], len(mine))
 
     def _put(self, heard: Heard, name: str, taken: Sequence[Start], count: int) -> None:
         """Put some events of one name into a tray, of so many that pass: only these are made."""

@@ -170,6 +170,24 @@ def test_jobs_that_end_by_the_batch_are_told_of_one_by_one_to_those_who_ask(forw
     assert first.level == logging.DEBUG > UNLOGGED
 
 
+@pytest.mark.parametrize("tell", [lambda job: emit("job.failed", id=job.id), lambda job: told_each("job.completed", job)])
+def test_the_start_of_a_job_is_told_before_its_end(forward, client, tell):
+    job = Job.of(MailArgs(), id=3)
+    with hearing(forward, client, "job.*") as stream:
+        told_each("job.started", job)
+        tell(job)
+
+        first, second = take(stream, 2)
+
+    assert first.name == "job.started"
+    assert first.at <= second.at
+
+
+def told_each(name, job):
+    """Tell of a job as of one among many."""
+    emit_each(name, [job], lambda job, at: {"id": job.id, "kind": job.kind})
+
+
 def test_a_program_that_leaves_its_loop_and_comes_back_misses_nothing(forward, client):
     with hearing(forward, client, "job.failed") as stream:
         for number in range(5):
