@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STARTED = "job.started"
 
 Times = dict[int, tuple[float, float | None]]
-"""The monotonic times at which attempts began and ended (None: not yet), by the row of the job in its claim."""
+"""The monotonic times at which attempts began and ended, by the row of the job in its claim; None: it runs."""
 
 
 def within(work: Callable[[Any], Any], times: Times, *, is_async: bool) -> Callable[[Any], Any]:
@@ -35,7 +35,7 @@ def within(work: Callable[[Any], Any], times: Times, *, is_async: bool) -> Calla
         if starts:
             emit_each(STARTED, (job,), _started)
         began = clock()
-        times[job.row] = began, None  # a job that ends in its transaction ends before its work does
+        times[job.row] = began, None
         try:
             return work(job)
         finally:
@@ -77,16 +77,17 @@ def within_many(work: Callable[[Any], Any], *, is_async: bool) -> Callable[[Any]
 def facts_of(job: Job[Any], name: str) -> dict[str, object]:
     """Return the fields that an event of this name has for subscribers that have asked for it by name.
 
-    `queue`; and if the attempt was timed `age`, the seconds from the enqueue to its start, and `ran`, those from there on.
+    `queue`; and if the attempt was timed `age`, the seconds from the enqueue to its start, and `ran`, those from there on: up to
+    now if `work` goes on, as behind the transaction in which the job has ended.
     """
     if not asked(name):
         return {}
     facts: dict[str, object] = {"queue": job.queue}
     known = (job.batch.times or {}).get(job.row)
     if known is not None:
-        began, ended = known
-        facts["age"] = _age(job, time.time() - (time.monotonic() - began))
-        facts["ran"] = round((time.monotonic() if ended is None else ended) - began, 6)
+        (began, ended), now = known, time.monotonic()
+        facts["age"] = _age(job, time.time() - (now - began))
+        facts["ran"] = round((now if ended is None else ended) - began, 6)
     return facts
 
 

@@ -127,13 +127,15 @@ def test_other_ends_are_heard_with_their_durations_and_no_event_shows_args(super
 
 
 @pytest.mark.parametrize(("what", "name"), [("raise", "job.failed"), ("snooze", "job.snoozed")])
-def test_other_ends_of_isolated_jobs_pass_a_filter_by_queues(supervise, client, hear, what, name):
+def test_other_ends_of_isolated_jobs_are_heard_with_their_durations_by_a_filter_of_queues(supervise, client, hear, what, name):
     supervise(APP, queues="default=4")
     hearer = hear(client, "job.*", queues=["default"])
 
     job = client.enqueue(ApartOutcomeArgs(what))
 
-    assert hearer.wait(name, id=job).fields["queue"] == "default"
+    fields = hearer.wait(name, id=job).fields
+    assert fields["queue"] == "default"
+    assert fields["ran"] > 0
 
 
 def test_all_processes_are_heard_and_each_program_hears_the_events_that_it_wants(supervise, client, hear, jobs):
