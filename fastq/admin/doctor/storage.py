@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from fastq.admin.doctor.checks import BAD, NOTE, OK, WARN, Check, Found, Patient, first_of, sized
+from fastq.admin.doctor.checks import BAD, NOTE, OK, WARN, Check, Found, Patient, counted, first_of, sized
 from fastq.jobs.retention import Retention
 from fastq.schema.partitions import NAME, name_of
 
@@ -45,13 +45,17 @@ def _archive(patient: Patient) -> Iterator[Found]:
 
 
 def _sequences(patient: Patient) -> Iterator[Found]:
-    found = []
-    for name, last, most in patient.ask("doctor_sequences", patient.schema):
+    found, unseen = [], 0
+    for name, last, most, told_of in patient.ask("doctor_sequences", patient.schema):
         share = (last or 0) / most
+        unseen += not told_of
         if share >= HALF:
             told = f"the sequence {name} is at {last:,}, and ends at {most:,}"
             means = "at its end each insert is refused: find out who has set it so far ahead"
             found.append(Found(BAD if share >= NEARLY_ALL else WARN, told, means, subject=name))
+    if unseen:
+        means = "whether one is near its end, only a role with `select` on them knows (docs/postgres.md, Roles)"
+        found.append(Found(NOTE, f"this role does not see how far {counted(unseen, 'sequence')} have come", means))
     yield from first_of(found, "sequence") if found else [Found(OK, "no sequence is near its end")]
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def _queues(patient: Patient) -> Iterator[Found]:
     found = []
     for queue, available, waiting in patient.ask("queue_unworked", COUNT):
-        jobs = f"{counted(available, 'available job')} and {counted(waiting, 'waiting one')}"
+        sorts = ((available, "available job"), (waiting, "waiting job"))
+        jobs = " and ".join(counted(number, thing) for number, thing in sorts if number)
         means = "they start when a `fastq run` works the queue; is its name as you meant it?"
         found.append(
             Found(

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
 from fastq.admin.doctor import vacuuming
@@ -171,3 +172,12 @@ def test_a_number_that_begins_again_at_its_end_is_none(connection, found):
     connection.execute("select setval('fastq.process_number', 2147483000)")
 
     assert found("sequences") == {}
+
+
+def test_a_role_that_does_not_see_how_far_sequences_have_come_is_not_told_that_all_is_well(connection, database, found, role):
+    connection.execute("select setval('fastq.job_seq', 9000000000000000000)")
+
+    [finding] = found("sequences", url=psycopg.conninfo.make_conninfo(database, user=role)).values()
+
+    assert finding.level == "note"
+    assert finding.found.startswith("this role does not see how far ")

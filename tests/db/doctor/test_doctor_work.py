@@ -87,7 +87,7 @@ def test_queues_that_no_process_works_are_told_of_up_to_a_number(connection, fou
     findings = found("queues")
 
     assert findings["emails"].level == "warn"
-    assert "has 1,000 or more available jobs and 0 waiting ones" in findings["emails"].found
+    assert findings["emails"].found.endswith("has 1,000 or more available jobs")
     assert findings["emails"].remedy == "fastq run APP --queue emails"
     assert findings[""].found == "1 more queue like these"
     assert "other 0" not in findings
