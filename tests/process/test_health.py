@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -136,6 +138,31 @@ def test_without_the_setting_it_opens_no_port_and_the_command_says_what_to_set(s
     assert "health.listens" not in supervisor.said
     assert told.returncode == 2
     assert "set FASTQ_HEALTH=127.0.0.1:9464 for both, or give --health" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{}",
+        '{"alive":true,"ready":true}',
+        '{"alive":"yes","ready":"yes","reasons":[]}',
+        '{"alive":true,"ready":true,"reasons":null}',
+    ],
+)
+def test_an_answer_in_json_of_somebody_else_is_none_of_a_supervisor(body):
+    def answer(listening):
+        with suppress(OSError), listening.accept()[0] as asked:
+            asked.recv(1_000)
+            asked.sendall(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        other = threading.Thread(target=answer, args=(listening,))
+        other.start()
+        told = health(f"127.0.0.1:{listening.getsockname()[1]}")
+        other.join()
+
+    assert told.returncode == 3, told.stderr
+    assert "this is no supervisor of fastq" in told.stderr
 
 
 def test_a_port_of_somebody_else_is_no_answer():

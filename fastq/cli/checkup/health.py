@@ -67,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
         )
     questions = ["alive"] if options.alive else list(PATHS)
     try:
-        told = {question: _ask(address, PATHS[question], options.timeout) for question in questions}
+        told = {question: _ask(address, question, options.timeout) for question in questions}
     except (OSError, ValueError) as error:
         output.note(f"fastq: nobody answers at {address}: {error}")
         return NOBODY
@@ -85,19 +85,23 @@ def _lines(told: dict[str, dict[str, Any]], reasons: list[str]) -> Iterator[str]
     yield from (f"  {reason}" for reason in reasons)
 
 
-def _ask(address: str, path: str, patience: float) -> dict[str, Any]:
+def _ask(address: str, question: str, patience: float) -> dict[str, Any]:
     """Return the answer to one question; OSError or ValueError if there is none."""
     host, port = parse_address(address)
     host = ANYWHERE.get(host, host)
     with socket.create_connection((host, port), patience) as asked:
-        asked.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
-        answer = b""
-        while len(answer) < LONGEST and (more := asked.recv(LONGEST)):
-            answer += more
-    head, _, body = answer.partition(b"\r\n\r\n")
+        asked.sendall(f"GET {PATHS[question]} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        got = b""
+        while len(got) < LONGEST and (more := asked.recv(LONGEST)):
+            got += more
+    head, _, body = got.partition(b"\r\n\r\n")
     if not head.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 503 ")):
         raise ValueError("this is no supervisor of fastq")
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
+        answer: dict[str, Any] = msgspec.json.decode(body, type=dict[str, bool | list[str]])
     except msgspec.DecodeError as error:
         raise ValueError("this is no supervisor of fastq") from error
+    fits = isinstance(answer.get(question), bool) and isinstance(answer.get("reasons"), list)
+    if not fits:
+        raise ValueError("this is no supervisor of fastq")
+    return answer
