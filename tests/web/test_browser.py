@@ -125,7 +125,7 @@ def test_a_page_follows_and_keeps_focus_selection_and_opened_parts(open_page, da
     made = furnish(database)
     page = open_page("/jobs")
     page.locator(".pulse:not(.away)").wait_for()
-    field = page.locator("input[name=kind]")
+    field = page.locator("input[name=q]")
     field.fill("half a wo")
     before = page.locator("tbody tr").count()
 
