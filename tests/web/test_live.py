@@ -210,6 +210,46 @@ def test_there_are_only_so_many_streams(database, monkeypatch):
     assert asyncio.run(follow()) == 503
 
 
+def test_only_so_many_contents_are_followed_at_once_however_many_addresses_a_viewer_thinks_of(database, monkeypatch):
+    monkeypatch.setattr(following, "CONTENTS", 1)
+
+    async def follow():
+        site = made(database)
+        one = Stream(site, "/jobs")
+        await one.next()
+        other = Stream(site, "/jobs", query=b"kind=mail")
+        await other.task
+        same = Stream(site, "/jobs")
+        await same.next()
+        await one.close()
+        await same.close()
+        later = Stream(site, "/jobs", query=b"kind=mail")
+        await later.next()
+        await later.close()
+        site.close()
+        return other.status, same.status, later.status
+
+    assert asyncio.run(follow()) == (503, 200, 200)
+
+
+def test_streams_that_come_all_at_once_are_counted_too(database, monkeypatch):
+    monkeypatch.setattr(following, "CONTENTS", 2)
+
+    async def follow():
+        site = made(database)
+        streams = [Stream(site, "/jobs", query=b"tag=%d" % number) for number in range(8)]
+        firsts = [await stream.next() for stream in streams]
+        for stream in streams:
+            await stream.close()
+        site.close()
+        return firsts
+
+    firsts = asyncio.run(follow())
+
+    assert len([text for text in firsts if text.startswith("data:")]) == 2
+    assert firsts.count("retry: 5000\n\n") == 6
+
+
 def test_a_stream_tells_that_the_database_is_away_and_goes_on_when_it_is_back(database):
     async def follow():
         site = made(database)

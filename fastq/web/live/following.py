@@ -30,6 +30,13 @@ LONGEST = 300.0
 MOST = 500
 """Streams at once; further ones are refused, and their browsers ask page by page."""
 
+CONTENTS = 100
+"""Different contents that are followed at once, of a few milliseconds every few seconds each: a team has as many open. Without a
+bound one viewer with 500 addresses would keep the threads of the source busy, and all others waiting for half a minute."""
+
+AGAIN = b"retry: 5000\n\n"
+"""Has a browser ask again in five seconds, by when the streams before it are counted, and it is refused or let in."""
+
 TIMES = 5
 """Times as long as a content took to read until it is read again: a slow page is not read all the time."""
 
@@ -59,15 +66,20 @@ class Streams:
     def __init__(self) -> None:
         self._channels: dict[tuple[int, Hashable], _Channel] = {}  # each event loop changes its own keys
 
-    @property
-    def full(self) -> bool:
-        """Tell whether no further stream is to be begun."""
-        return sum(len(channel.listeners) for channel in [*self._channels.values()]) >= MOST
+    def full(self, key: Key) -> bool:
+        """Tell whether no further stream of this content is to be begun."""
+        channels = [*self._channels.values()]
+        if len(channels) >= CONTENTS and (id(asyncio.get_running_loop()), key) not in self._channels:
+            return True
+        return sum(len(channel.listeners) for channel in channels) >= MOST
 
     async def follow(
         self, key: Key, render: Callable[[], Awaitable[str | None]], pause: Callable[[], float]
     ) -> AsyncIterator[bytes]:
         """Yield the bytes of a stream; `render` gives the text of now, None when there is nothing more to come."""
+        if self.full(key):  # hundreds may have been let in at once, before the first of them came here
+            yield AGAIN
+            return
         place = (id(asyncio.get_running_loop()), key)
         channel = self._channels.setdefault(place, _Channel())
         listener: asyncio.Queue[str | None] = asyncio.Queue(1)

@@ -54,10 +54,10 @@ class Page:
         return self._desk.page(self._view.title, arrival, self._view.template, content, live=live)
 
     def _stream(self, arrival: Arrival) -> Response:
-        if self._desk.streams.full:
-            return Response(status_code=AWAY, headers={"retry-after": "60"})
         view, desk = self._view, self._desk
-        viewer = arrival.viewer
+        key = (self._key(arrival), arrival.viewer.may, arrival.base)
+        if desk.streams.full(key):
+            return Response(status_code=AWAY, headers={"retry-after": "60"})
 
         async def render() -> str | None:
             try:
@@ -71,7 +71,6 @@ class Page:
         def pause() -> float:
             return max(view.every or 0.0, TIMES * desk.shared.took(self._key(arrival)))
 
-        key = (self._key(arrival), viewer.may, arrival.base)
         return StreamingResponse(desk.streams.follow(key, render, pause), media_type=STREAM, headers=STREAM_HEADERS)
 
     def _key(self, arrival: Arrival) -> tuple[Any, ...]:
