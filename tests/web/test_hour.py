@@ -27,7 +27,7 @@ def test_the_overview_tells_the_rate_the_failures_and_the_times_of_the_last_hour
     assert "7,200 jobs ended, 2/s 1 attempt failed" in text
     assert "ms · " in text
     assert "by the minute, 7,200 at most" in text
-    assert "all queues, the last 60 minutes: 7200 ended, 1 failed attempt, 7200 in a minute at most" in page
+    assert "all queues, the last 60 minutes: 7200 ended well, 1 failed attempt, 7200 in a minute at most" in page
 
 
 def test_the_page_of_queues_has_a_row_of_the_last_hour_for_each_the_busiest_first(browser, database):
