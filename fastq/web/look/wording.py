@@ -55,9 +55,8 @@ def took(seconds: float | None) -> str:
 
 def rate(per_second: float) -> str:
     """Write a rate in the unit in which it is one at least: `12/s`, `3.5/min`, `2/h`."""
-    for unit, length in RATES:
-        if (number := per_second * length) >= 1 or unit == "h":
-            break
+    unit, length = next((one for one in RATES if per_second * one[1] >= 1), RATES[-1])
+    number = per_second * length
     return (count(round(number)) if number >= FEW else f"{number:.1f}".removesuffix(".0")) + f"/{unit}"
 
 
