@@ -21,6 +21,7 @@ from fastq.subscribing import event_stream, tray
 from fastq.work import forwarder
 from fastq.work.forwarder import Forwarder
 from tests.db.leases import configured, site_on
+from tests.db.test_plans import explain
 from tests.helpers import execute, wait_for
 
 SCHEMA = "schema"
@@ -447,3 +448,33 @@ def test_the_leader_removes_sheets_by_the_batch(site, connection):
 
     assert [chore.run(site), chore.run(site)] == [NAP, AGAIN]
     assert connection.execute("select count(*) from fastq.event") == [(0,)]
+
+
+def test_dead_sheets_that_an_old_snapshot_keeps_are_walked_over_by_no_reader_and_no_writer(connection, database):
+    connection.execute(
+        "insert into fastq.subscription (id, filter, expires_at) overriding system value values (1, '{}', 'infinity')"
+    )
+    sheets = (
+        "insert into fastq.event (subscription, source, number, start_at, size, events) select 1, 'h:' || source, number, 0, 0, '[]' "
+        "from generate_series(1, 4) as source, generate_series(1, 5000) as number"
+    )
+    sources, numbers = [f"h:{source}" for source in range(1, 5)], [5000] * 4
+    with psycopg.connect(database) as old:
+        old.execute("begin isolation level repeatable read")
+        old.execute("select count(*) from fastq.event")
+        connection.execute(sheets)
+        connection.execute("delete from fastq.event where number < 4990")
+        connection.execute("analyze fastq.event")
+
+        read = touched(connection, "event_read", (1, sources, numbers, 100))
+        empty = touched(connection, "event_read", (1, [*sources, "h:9"], [*numbers, 1], 100))
+        write = touched(connection, "event_write", ([1] * 4, sources, [5001] * 4, [0] * 4, [0] * 4, ["[]"] * 4, 15.0))
+
+    assert max(read, empty) <= 40
+    assert write <= 400  # a thousand numbers of each source, and the new rows
+
+
+def touched(connection, name, params):
+    """Return how many pages a statement touches."""
+    plan = explain(connection, name, params, "analyze, buffers")["Plan"]
+    return plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
