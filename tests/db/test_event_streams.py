@@ -454,10 +454,9 @@ def test_dead_sheets_that_an_old_snapshot_keeps_are_walked_over_by_no_reader_and
     connection.execute(
         "insert into fastq.subscription (id, filter, expires_at) overriding system value values (1, '{}', 'infinity')"
     )
-    sheets = (
-        "insert into fastq.event (subscription, source, number, start_at, size, events) select 1, 'h:' || source, number, 0, 0, '[]' "
-        "from generate_series(1, 4) as source, generate_series(1, 5000) as number"
-    )
+    sheets = """insert into fastq.event (subscription, source, number, start_at, size, events)
+        select 1, 'h:' || source, number, 0, 0, '[]'
+        from generate_series(1, 4) as source, generate_series(1, 5000) as number"""
     sources, numbers = [f"h:{source}" for source in range(1, 5)], [5000] * 4
     with psycopg.connect(database) as old:
         old.execute("begin isolation level repeatable read")
