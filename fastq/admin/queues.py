@@ -27,7 +27,7 @@ KINDS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """One queue; the counts stop at COUNT."""
+    """One queue; the counts stop at COUNT, or where the caller says."""
 
     name: str
     paused_at: datetime | None  # by its own pause, or by that of everything
@@ -44,6 +44,11 @@ class QueueRow:
     def unworked(self) -> bool:
         """Tell whether the queue has jobs to run and no process that works it."""
         return not self.processes and bool(self.available or self.scheduled or self.retryable or self.waiting)
+
+    @property
+    def state(self) -> str:
+        """Say in a word whether its jobs go on."""
+        return "paused" if self.paused_at else "unworked" if self.unworked else "open"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +73,12 @@ class WaitingRow:
         return f"no living process of queue '{self.queue}' has a worker for {told(self.kind)}"
 
 
-def list_queues(connection: Connection) -> list[QueueRow]:
-    """Return the queues by name: those with living jobs, with a process that works them, or that were ever paused."""
-    return [QueueRow(*row) for row in connection.run("queue_list", COUNT)]
+def list_queues(connection: Connection, count: int = COUNT) -> list[QueueRow]:
+    """Return the queues by name: those with living jobs, with a process that works them, or that were ever paused.
+
+    Counts stop at `count`.
+    """
+    return [QueueRow(*row) for row in connection.run("queue_list", count)]
 
 
 def list_waiting(connection: Connection, count: int = COUNT) -> list[WaitingRow]:

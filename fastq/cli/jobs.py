@@ -115,7 +115,7 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
     waits = listing.waits(detail, listing.why_waiting(connection, [detail]))
     if detail.gates:
         waits = (admin.why_job(connection, detail.id) or "").partition(" waits ")[2] or waits
-    output.fields([*_facts(detail, waits), *_key(connection, detail), ("log", _log(connection, detail.id))])
+    output.fields([*facts(detail, waits), *_key(connection, detail), ("log", _log(connection, detail.id))])
     if steps:
         output.block("steps", signals.lines(steps))
     for error in detail.errors:
@@ -163,7 +163,7 @@ def _unknown(job_id: int) -> int:
     return 1
 
 
-def _facts(detail: admin.JobDetail, waits: str | None) -> list[tuple[str, object]]:
+def facts(detail: admin.JobDetail, waits: str | None) -> list[tuple[str, object]]:
     """Return the lines of one job by their headings; one without a value is left out."""
     claimed_by = f"{detail.host} (pid {detail.pid})" if detail.host else None
     moments = [

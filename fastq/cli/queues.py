@@ -97,5 +97,4 @@ def _list(
 def _cells(row: admin.QueueRow) -> tuple[object, ...]:
     counts = (row.available, row.claimed, row.scheduled, row.retryable, row.waiting)
     shown = (f"{count:,}+" if count >= COUNT else count for count in counts)
-    state = "paused" if row.paused_at else "unworked" if row.unworked else "open"
-    return (row.name, state, *shown, row.processes)
+    return (row.name, row.state, *shown, row.processes)

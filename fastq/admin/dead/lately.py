@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fastq.admin.dead.groups import Dead, DeadGroup, Groups
+from fastq.admin.dead.groups import Dead, DeadGroup, Filter, Groups
 from fastq.admin.dead.letters import LAST_ID
 
 if TYPE_CHECKING:
@@ -26,11 +26,15 @@ class Lately(NamedTuple):
     more: bool
 
 
-def list_lately(connection: Connection, seconds: float, limit: int = 10) -> Lately:
-    """Return the groups of the jobs that were discarded in the last so many seconds."""
+def list_lately(
+    connection: Connection, seconds: float, limit: int = 10, *, kind: str | None = None, queue: str | None = None
+) -> Lately:
+    """Return the groups of the jobs that were discarded in the last so many seconds, of a kind and a queue if these are given."""
+    wanted = Filter.of(None, {"kind": kind, "queue": queue})
     low, now = connection.run_one("dead_span", seconds)
-    rows = connection.run("dead_list", now, LAST_ID, low, None, None, LOOKED)
+    rows = connection.run("dead_list", now, LAST_ID, low, wanted.kind, wanted.queue, LOOKED)
+    fit = [dead for dead in (Dead(*row) for row in rows) if kind is queue is None or wanted.fits(dead)]
     groups = Groups()
-    for row in rows:
-        groups.add(Dead(*row))
-    return Lately(groups.told(limit, {}, None).groups, len(rows), len(rows) == LOOKED)
+    for dead in fit:
+        groups.add(dead)
+    return Lately(groups.told(limit, {}, None).groups, len(fit), len(rows) == LOOKED)

@@ -93,7 +93,7 @@ def _table(rows: Sequence[StatRow], series: Sequence[StatRow], by: str) -> None:
     if not rows:
         output.note("nothing was counted in this time: no job has ended, or FASTQ_STATS is off where it did")
         return
-    bars = BARS if _shows(BARS) else PLAIN
+    bars = BARS if shows(BARS) else PLAIN
     shown = sorted(rows, key=lambda row: (-row.ended, _name(row)))
     waits, runs = map(len, HEADS)
     cells = [
@@ -134,11 +134,16 @@ def _rate(row: StatRow, series: Iterable[StatRow], bars: str) -> str:
         if _name(part) == _name(row):
             passed = (part.at - row.at).total_seconds() / max(row.seconds, 1e-9)
             pieces[min(max(int(passed * PIECES), 0), PIECES - 1)] += part.ended
-    most = max(pieces) or 1
-    return "".join(bars[-(-number * (len(bars) - 1) // most)] for number in pieces)
+    return drawn(pieces, bars)
 
 
-def _shows(text: str) -> bool:
+def drawn(numbers: Sequence[int], bars: str) -> str:
+    """Draw numbers as bars beside each other; the highest has the whole height, and one that is not 0 is seen."""
+    most = max(numbers, default=0) or 1
+    return "".join(bars[-(-number * (len(bars) - 1) // most)] for number in numbers)
+
+
+def shows(text: str) -> bool:
     """Tell whether the output can hold these characters."""
     try:
         text.encode(sys.stdout.encoding or "ascii")
