@@ -55,7 +55,7 @@ ROOMS = (
     "cli/terminal",
     "cli/waits cli/history cli/checkup cli/search cli/shell cli/views",
     "cli",
-    "bench",
+    "bench cli/top",
     "testing __init__ __main__",
 )
 LEVEL_OF = {room: level for level, row in enumerate(ROOMS) for room in row.split()}
@@ -87,7 +87,18 @@ TYPES_ALONE = {  # imports that go up, for types alone -> why
 }
 
 NAMED_AFTER = (
-    *("cli", "cli/terminal", "cli/waits", "cli/history", "cli/checkup", "cli/search", "cli/shell", "cli/views", "bench"),
+    *(
+        "cli",
+        "cli/terminal",
+        "cli/waits",
+        "cli/history",
+        "cli/checkup",
+        "cli/search",
+        "cli/shell",
+        "cli/views",
+        "cli/top",
+        "bench",
+    ),
     *("admin", "admin/doctor", "lead/chores", "lead/observed", "web/pages", "web/cluster"),
 )
 """Rooms of commands, operations, checks, chores and pages: their modules are named after the thing that they are about."""
@@ -111,6 +122,7 @@ DOORS = {  # what is imported -> who may
         "work/isolated/bounds",
         "cli/__init__",
         "cli/dev",
+        "cli/top/display",
     },
     "multiprocess": {"host/fork_server"},
     "cryptography": {"args/secret/ring"},

@@ -29,6 +29,7 @@ COMMANDS = {
     "operations": "list changes of many jobs, and end one",
     "audit": "list the changes that operators have made",
     "logs": "show the records and the prints of a job, follow them live",
+    "top": "show queues, running jobs, failures and processes, live",
     "stats": "show rates, failures, and how long jobs waited and ran",
     "events": "show what happens in all processes, as it happens",
     "dead": "list discarded jobs in groups, replay and delete them",
@@ -53,8 +54,9 @@ ROOMS = {
     "completion": "shell",
     "web": "views",
     **dict.fromkeys(("operations", "audit"), "search"),
+    "top": "top",
 }
-"""Rooms of commands: about jobs that wait for others, the traces that jobs leave, the health of it all, and your shell."""
+"""Rooms of commands: about jobs that wait for others, the traces of jobs, the health of it all, your shell, and views."""
 
 
 def module_of(name: str) -> ModuleType:
