@@ -289,7 +289,7 @@ def test_where_there_is_no_terminal_one_view_is_printed(fastq, filled):
 def test_mistakes_are_told(fastq, filled):
     for words, text in (
         (("--json",), "--json goes with --once"),
-        (("--filter", "colour:red"), "expected words like queue:mails"),
+        (("--filter", "colour:red"), "expected one of state, kind"),
         (("--view", "moon"), "invalid choice"),
     ):
         told = fastq("top", *words, **filled)

@@ -11,13 +11,14 @@ from fastq import admin
 from fastq.admin.dead import DeadGroup
 from fastq.admin.dead.lately import Lately
 from fastq.admin.running import Notice, ProcessRow, RunningRow
+from fastq.admin.search import JobFilter, JobPage
 from fastq.admin.statistics import StatRow, Times
 from fastq.cli.top import narrowed
 from fastq.cli.top.columns import by_time, cut, fit, short
 from fastq.cli.top.composing import Seen, composed
 from fastq.cli.top.display import keys_of
 from fastq.cli.top.figures import MINUTES, Figures, QueueFigures, Rates, Wanted, rates_of
-from fastq.cli.top.narrowed import EVERYTHING, Narrow
+from fastq.cli.top.narrowed import EVERYTHING
 from fastq.cli.top.onejob import OneJob
 from fastq.cli.top.panes import PANES
 from fastq.cli.top.pressing import VIEWS, Shown, press
@@ -96,7 +97,7 @@ FIGURES = Figures(
         RunningRow(7, "report", "reports", 2, 5, None, NOW - timedelta(seconds=75), False, 1, "host-1", 4711, 0.5, "page\t3"),
         RunningRow(8, "mail", "mails", 1, 5, None, NOW, True, 3, None, None, None, None),
     ],
-    admin.JobList([job(42), job(41, kind="漢字漢字漢字漢字漢字漢字"), job(40, state=State.WAITING)], 10, False),
+    JobPage([job(42), job(41, kind="漢字漢字漢字漢字漢字漢字"), job(40, state=State.WAITING)], "further", NOW, 1000),
     Lately([DeadGroup("5e88", "report", "failed", "ValueError", "no <n>", 12, 1, NOW, NOW, 42, "no 5", [42])], 12, True),
     [Notice(True, "nobody leads: due jobs stand still", "leaders"), Notice(False, "kind 'mail' is paused", "queues")],
     None,
@@ -230,13 +231,15 @@ def test_texts_are_cut_by_their_cells():
 
 
 def test_a_filter_keeps_what_fits_and_tells_mistakes():
-    assert narrowed.read("queue:mails  state:running state:waiting") == Narrow("mails", None, (State.RUNNING, State.WAITING))
+    assert narrowed.read("queue:mails  state:running state:waiting") == JobFilter(
+        queues=["mails"], states=[State.RUNNING, State.WAITING]
+    )
     assert narrowed.read(" ") == EVERYTHING
-    kept = narrowed.keep(FIGURES, Narrow(queue="mails", kind="mail"))
+    kept = narrowed.keep(FIGURES, JobFilter(queues=["mails"], kinds=["mail"]))
     assert [row.queue.name for row in kept.queues] == ["mails"]
     assert [row.id for row in kept.running] == [8]
     assert [row.id for row in kept.processes] == [1, 2]
-    assert narrowed.keep(FIGURES, Narrow(states=(State.DISCARDED,))).running == []
+    assert narrowed.keep(FIGURES, JobFilter(states=[State.DISCARDED])).running == []
     for text in ("mails", "queue:", "color:red", "state:gone", "queue:'"):
         with pytest.raises(OptionError):
             narrowed.read(text)
@@ -246,9 +249,9 @@ def test_keys_choose_views_and_rows_and_a_chosen_row_stays_while_others_come():
     shown = Shown()
     pressed(shown, "3", "down")
     assert (shown.view, shown.chosen["jobs"]) == ("jobs", 41)
-    more = replace(FIGURES, jobs=admin.JobList([job(44), job(43), *FIGURES.jobs.jobs], 0, True))
+    more = replace(FIGURES, jobs=JobPage([job(44), job(43), *FIGURES.jobs.jobs], None, None, 10))
     assert "> 41" in screen(shown, more)
-    gone = replace(FIGURES, jobs=admin.JobList([job(44), job(43), job(42)], 0, True))
+    gone = replace(FIGURES, jobs=JobPage([job(44), job(43), job(42)], None, None, 10))
     assert screen(shown, gone).count("> ") == 1, "the row at its place"
     pressed(shown, "end")
     assert shown.chosen["jobs"] == 40
@@ -260,7 +263,7 @@ def test_keys_choose_views_and_rows_and_a_chosen_row_stays_while_others_come():
 
 def test_a_long_list_scrolls_so_that_the_chosen_row_is_on_the_screen():
     shown = Shown(view="jobs")
-    figures = replace(FIGURES, jobs=admin.JobList([job(1000 - number) for number in range(100)], 0, True))
+    figures = replace(FIGURES, jobs=JobPage([job(1000 - number) for number in range(100)], None, None, 10))
     for key, wanted in (("pgdn", None), ("pgdn", None), ("end", "901"), ("up", "902"), ("home", "1000")):
         screen(shown, figures)
         shown.page = 15
@@ -273,10 +276,10 @@ def test_a_long_list_scrolls_so_that_the_chosen_row_is_on_the_screen():
 def test_a_filter_is_typed_kept_and_ended():
     shown = Shown()
     pressed(shown, "/", *"kind:repor", "x", "backspace", "t", "enter")
-    assert (shown.filter, shown.wanted.narrow) == ("kind:report", Narrow(kind="report"))
+    assert (shown.filter, shown.wanted.narrow) == ("kind:report", JobFilter(kinds=["report"]))
     assert "/kind:report" in screen(shown)
     pressed(shown, "/", "ctrl-u", *"colour:red", "enter")
-    assert "filter 'colour:red'" in screen(shown)
+    assert "expected one of state, kind" in screen(shown)
     pressed(shown, "esc")
     assert shown.filter == "kind:report", "a filter with a mistake changes nothing"
     pressed(shown, "esc")
@@ -342,7 +345,7 @@ def test_a_key_that_has_no_meaning_in_a_view_says_so(view, key):
 def test_a_question_about_a_row_is_about_that_row_when_others_have_come_before_it():
     shown = Shown(view="jobs", operate=True)
     pressed(shown, "c")
-    more = replace(FIGURES, jobs=admin.JobList([job(44), *FIGURES.jobs.jobs], 0, True))
+    more = replace(FIGURES, jobs=JobPage([job(44), *FIGURES.jobs.jobs], None, None, 10))
 
     assert "cancel job 42 (report)?" in screen(shown, more)
     assert "> 42" in screen(shown, more)

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastq import admin
 from fastq.admin import dead
-from fastq.cli.jobs import REFUSED, SAID
+from fastq.admin.bulk import doing
+from fastq.cli.search.changing import REFUSED, SAID
 from fastq.cli.terminal.output import plural
 from fastq.cli.top.narrowed import LATELY
 from fastq.postgres.db import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from fastq.admin.pauses import Target
 
 MOST = 5_000
@@ -56,20 +55,18 @@ def deed_of(key: str, view: str, row: Any) -> Deed | str:
 def retrying(row: Any) -> Deed:
     """Run a job now."""
     explained = "It becomes available at once; one that has ended runs once more."
-    return Deed(f"retry job {row.id} ({row.kind})?", explained, _changing("retry", admin.retry_jobs, row.id))
+    return Deed(f"retry job {row.id} ({row.kind})?", explained, _changing("retry", row.id))
 
 
 def cancelling(row: Any) -> Deed:
     """End a job."""
     explained = "One that waits ends at once; one that runs is asked to end."
-    return Deed(f"cancel job {row.id} ({row.kind})?", explained, _changing("cancel", admin.cancel_jobs, row.id))
+    return Deed(f"cancel job {row.id} ({row.kind})?", explained, _changing("cancel", row.id))
 
 
-def _changing(
-    verb: str, change: Callable[[Connection, Sequence[int]], list[admin.Change]], job_id: int
-) -> Callable[[Connection], str]:
+def _changing(verb: str, job_id: int) -> Callable[[Connection], str]:
     def do(connection: Connection) -> str:
-        [told] = change(connection, [job_id])
+        [told] = doing.change_jobs(connection, verb, [job_id])  # with its record in the audit
         key = (verb, told.outcome)
         text = SAID.get(key) or REFUSED.get(key, "does not exist").format(was=told.was, holder=told.holder)
         return f"job {told.id} {text}"

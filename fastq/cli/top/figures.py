@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from fastq.admin.dead.lately import Lately
     from fastq.admin.running import Notice, ProcessRow, RunningRow
+    from fastq.admin.search import JobFilter, JobPage
     from fastq.admin.statistics import StatRow, Times
-    from fastq.cli.top.narrowed import Narrow
     from fastq.postgres.db import Connection
 
 STATISTICS, NOTICES = 5.0, 10.0
@@ -67,7 +67,7 @@ class Wanted(NamedTuple):
     """The values that are asked for: those of a view, or of a job; `views` has several for `--once --json`."""
 
     views: tuple[str, ...]
-    narrow: Narrow
+    narrow: JobFilter
     job: int | None = None
 
 
@@ -80,7 +80,7 @@ class Figures:
     queues: list[QueueFigures]
     processes: list[ProcessRow]
     running: list[RunningRow]
-    jobs: admin.JobList | None
+    jobs: JobPage | None
     failures: Lately | None
     notices: list[Notice]
     job: onejob.OneJob | None

@@ -124,9 +124,9 @@ def _groups(figures: Figures) -> Sequence[Any]:
 
 
 def _of_jobs(figures: Figures) -> str:
-    if figures.jobs is None or figures.jobs.complete:
+    if figures.jobs is None or figures.jobs.looked_until is None:
         return ""
-    return f"stopped looking at id {figures.jobs.searched_to:,}: older jobs may fit too"
+    return f"looked back to {figures.jobs.looked_until:%Y-%m-%d %H:%M} UTC, then time was over: older jobs may fit too"
 
 
 def _of_failures(figures: Figures) -> str:

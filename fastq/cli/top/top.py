@@ -23,6 +23,7 @@ from fastq.schema.migrate import migrate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fastq.admin.search import JobFilter
     from fastq.admin.statistics import Times
     from fastq.cli.top.columns import Line
     from fastq.postgres.db import Connection
@@ -89,7 +90,7 @@ def _live(connect: Any, connection: Connection, options: argparse.Namespace, abo
     live.run(connect, Shown(operate=options.operate, view=options.view, filter=options.filter), about)
 
 
-def _once(connection: Connection, options: argparse.Namespace, narrow: narrowed.Narrow, about: str) -> int:
+def _once(connection: Connection, options: argparse.Namespace, narrow: JobFilter, about: str) -> int:
     views = VIEWS if options.json else (options.view,)
     figures = Looker().look(connection, Wanted(views, narrow))
     if options.json:
