@@ -204,6 +204,7 @@ ENDED_BEFORE = {Away, Inboxes, Vitals, Watchdog, Recovery}
 INSIDE = {
     "Threaded": "the services that are one thread inherit from it",
     "Track": "a term starts and ends its tracks",
+    "Watcher": "fastq top starts it, and ends it with itself",
     "Term": "it begins and ends with a lease: the maintainer has its terms",
     "Executor": "the mode has its executors",
     "BundleSlot": "the same",

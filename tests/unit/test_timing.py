@@ -112,7 +112,7 @@ def test_a_coroutine_is_timed_to_its_end(asked):
 
     async def work(job):
         await asyncio.sleep(0)
-        ran.append(batch.times[0][1])
+        ran.append(batch.times[0])
         assert timing.facts_of(job, "job.completed").keys() == {"queue", "age", "ran"}  # as where it ends in a transaction
         return 5
 
@@ -120,7 +120,7 @@ def test_a_coroutine_is_timed_to_its_end(asked):
     batch.work = timing.within(work, batch.times, is_async=True)
 
     assert asyncio.run(batch.work(job_of(batch))) == 5
-    [(began, ended)] = [times[0] for times in ran]
+    [(began, ended)] = ran
     assert ended is None
     assert batch.times[0][0] == began <= batch.times[0][1]
     assert [event.name for event in events] == ["job.started"]
