@@ -9,6 +9,8 @@ from fastq.admin.dead.letters import CHUNK
 from tests.cli.conftest import command, environment
 from tests.helpers import execute, wait_for
 
+pytestmark = pytest.mark.further
+
 PUT = """
 insert into fastq.job_archive
     (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args, errors, meta)

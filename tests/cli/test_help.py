@@ -13,6 +13,8 @@ from fastq.cli.terminal.parser import Parser
 from fastq.config import Config, variable_of
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 PROGRAMS = [name for name in COMMANDS if name not in ("help", "bench")]
 
 

@@ -199,6 +199,7 @@ def test_a_rare_job_is_found_far_below_the_newest(connection, operator):
     assert [job.id for job in search.list_jobs(operator, limit=2)] == newest[:-3:-1]
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("words", ["", "kind:nap", "state:discarded", "state:available", "since:1d", "state:waiting"])
 @pytest.mark.parametrize("look", [1, 3, 50])
 @pytest.mark.parametrize("together", [0, 7, 100_000])

@@ -18,7 +18,7 @@ import pytest
 from tests.helpers import freeze, wait_for
 from tests.proxy import Proxy
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 AT = re.compile(r"health\.listens address=(\S+)")
 
