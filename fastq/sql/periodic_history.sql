@@ -10,6 +10,6 @@ from (
 ) as last
 left join fastq.job as living on living.id = last.job_id
 left join lateral (
-    select job_archive.state, job_archive.attempted_at, job_archive.finalized_at from fastq.job_archive where job_archive.id = last.job_id limit 1
+    select job_archive.state, job_archive.attempted_at, job_archive.finalized_at from fastq.job_archive where job_archive.id = last.job_id
 ) as ended on true
 order by last.tick desc

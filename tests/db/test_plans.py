@@ -359,7 +359,10 @@ def test_a_statement_that_was_prepared_while_its_tables_were_empty_looks_rows_up
         walked[name] = {node["Index Name"] for node in scans if node["Relation Name"] in GROWS and "Index Cond" not in node}
 
     walks = {name: {f"{table}_pkey" for table in tables} for name, tables in WALKS.items()}
-    assert {name: found - walks.get(name, set()) for name, found in walked.items() if found - walks.get(name, set())} == FIRST
+    first = {name: found - walks.get(name, set()) for name, found in walked.items() if found - walks.get(name, set())}
+    assert first == {name: indexes for name, indexes in FIRST.items() if name in first}
+    better = {"stat_note", "stat_prune"} if bare.raw.info.server_version < 180_000 else set()  # 16 finds the first by its number
+    assert FIRST.keys() - first.keys() <= better
 
 
 def test_the_count_of_living_jobs_stops_at_its_limit_and_walks_over_no_table_by_plans_of_the_servers_choice(crowded):
