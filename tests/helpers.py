@@ -4,7 +4,7 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import LiteralString, TypeVar
@@ -109,6 +109,11 @@ def process_exists(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):  # it ended just now, or there is no /proc here
         return not Path("/proc/self").is_dir()
+
+
+def wait_until_gone(pids: Iterable[int], timeout: float = 10.0) -> None:
+    """Wait until none of these processes lives: the last word of one, such as a file that it takes away, comes before its end."""
+    wait_for(lambda: not any(map(process_exists, pids)), timeout, f"the end of {pids}")
 
 
 def freeze(pid: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import APP, ROOT, command, environment
 from tests.cli.programs import IN_THE_BACKGROUND, started
-from tests.helpers import execute, process_exists, wait_for
+from tests.helpers import execute, process_exists, wait_for, wait_until_gone
 
 pytestmark = [pytest.mark.process, pytest.mark.further]
 
@@ -206,7 +206,7 @@ def test_dev_brings_a_database_works_jobs_and_starts_again_when_the_code_changes
     assert "app.py changed: starting again" in program.said
     assert "embedded in .fastq/postgres: for development only" in program.said
     assert "psql 'postgresql://" in program.said
-    assert not process_exists(server)
+    wait_until_gone([server])
     assert [line.split()[1] for line in fastq(project, "jobs", "list").splitlines()[1:]] == ["completed", "completed"]
 
 
@@ -223,7 +223,7 @@ def test_dev_passes_a_second_signal_on_and_leaves_no_process_behind(project):
 
         assert program.stop(signal.SIGINT) == 0
 
-    assert not process_exists(child)
+    wait_until_gone([child])
     assert fastq(project, "jobs", "list").splitlines()[1].split()[1] == "available"
 
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Json
 
-from tests.helpers import Stopwatch, process_exists, wait_for
+from tests.helpers import Stopwatch, wait_for, wait_until_gone
 
 ROOT = Path(__file__).parent.parent.parent
 APP = "tests.process.jobs:registry"
@@ -248,11 +248,6 @@ def title(pid):
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except (FileNotFoundError, ProcessLookupError):
         return ""
-
-
-def wait_until_gone(pids, timeout):
-    """Wait until none of these processes lives."""
-    wait_for(lambda: not any(map(process_exists, pids)), timeout, f"the end of {pids}")
 
 
 @pytest.fixture

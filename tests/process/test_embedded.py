@@ -14,7 +14,7 @@ import pytest
 
 from fastq.errors import ConfigError, DatabaseUnavailable
 from fastq.postgres import embedded
-from tests.helpers import execute, process_exists, wait_for
+from tests.helpers import execute, process_exists, wait_until_gone
 
 pytestmark = pytest.mark.process
 
@@ -77,7 +77,7 @@ def test_the_last_user_stops_the_server_and_no_other(folder):
     assert execute(second.url, "select 1") == [(1,)]
 
     second.stop()
-    assert not process_exists(pid)
+    wait_until_gone([pid])
     second.stop()
 
 
@@ -93,7 +93,7 @@ def test_a_user_that_exits_without_stopping_stops_the_server(folder):
     pid = int(next_line(user))
 
     user.communicate()
-    assert not process_exists(pid)
+    wait_until_gone([pid])
 
 
 def test_ctrl_c_ends_the_user_and_shuts_the_server_down_in_order(folder):
@@ -105,7 +105,7 @@ def test_ctrl_c_ends_the_user_and_shuts_the_server_down_in_order(folder):
     os.killpg(user.pid, signal.SIGINT)
 
     user.communicate()
-    assert not process_exists(pid)
+    wait_until_gone([pid])
     assert (folder / "data" / "server.log").read_text().splitlines()[-1].endswith("database system is shut down")
 
 
@@ -119,7 +119,7 @@ def test_the_server_of_a_killed_user_is_adopted_and_then_stopped(folder):
     with embedded.start(folder) as server:
         assert server.pid == pid
         assert execute(server.url, "select 1") == [(1,)]
-    wait_for(lambda: not process_exists(pid), what="the postmaster to be reaped")
+    wait_until_gone([pid])
 
 
 def test_a_killed_server_is_started_again_with_what_was_committed(folder):
@@ -127,7 +127,7 @@ def test_a_killed_server_is_started_again_with_what_was_committed(folder):
     execute(server.url, "create table kept as select 1 as n")
     dead = server.pid
     os.kill(dead, signal.SIGKILL)
-    wait_for(lambda: not process_exists(dead), what="the death of the postmaster")
+    wait_until_gone([dead])
 
     with embedded.start(folder) as again:
         assert again.pid != dead
@@ -161,7 +161,7 @@ def test_a_forked_child_that_exits_leaves_its_parents_server_alone(folder):
 
     assert process_exists(pid)
     user.communicate("\n")
-    assert not process_exists(pid)
+    wait_until_gone([pid])
 
 
 def test_a_folder_too_deep_for_a_socket_has_it_elsewhere(folder):

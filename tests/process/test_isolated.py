@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from fastq import Client, Workflow
-from tests.helpers import freeze, process_exists, wait_for
-from tests.process.conftest import ROOT, descendants, title, wait_until_gone
+from tests.helpers import freeze, wait_for, wait_until_gone
+from tests.process.conftest import ROOT, descendants, title
 from tests.process.isolated import LIMIT, Gather, Long
 from tests.process.jobs import SHORT
 
@@ -219,7 +219,7 @@ def test_a_process_that_stops_kills_what_does_not_end_and_hands_it_back_uncharge
     assert supervisor.stop()[0] == 0
     fate = jobs.fate(id_)
     assert (fate.state, fate.attempt, fate.errors) == ("available", 0, [])
-    assert not process_exists(line.pid)
+    wait_until_gone([line.pid])
 
 
 def test_a_job_sees_that_its_process_stops_and_comes_to_a_good_end(supervise, jobs):

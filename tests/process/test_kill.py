@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from tests.helpers import Stopwatch, wait_for
-from tests.process.conftest import wait_until_gone
+from tests.helpers import Stopwatch, wait_for, wait_until_gone
 
 pytestmark = pytest.mark.process
 

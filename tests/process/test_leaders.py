@@ -9,8 +9,7 @@ from psycopg.conninfo import make_conninfo
 
 from fastq.admin.leaders import resign
 from tests.db.jobs import session
-from tests.helpers import Stopwatch, after_renewals, process_exists, wait_for
-from tests.process.conftest import wait_until_gone
+from tests.helpers import Stopwatch, after_renewals, process_exists, wait_for, wait_until_gone
 from tests.proxy import Proxy
 
 pytestmark = [pytest.mark.process, pytest.mark.further]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.helpers import freeze, process_exists, wait_for
+from tests.helpers import freeze, process_exists, wait_for, wait_until_gone
 
 pytestmark = [pytest.mark.process, pytest.mark.further]
 
@@ -103,7 +103,7 @@ def test_the_worker_of_a_killed_supervisor_is_followed_within_the_ttl(supervise,
 
     assert second.pid in heir.workers
     assert second.at - killed < TTL + 0.5 + BUSY
-    assert not process_exists(first.pid)
+    wait_until_gone([first.pid])
     assert alone(jobs)
 
 

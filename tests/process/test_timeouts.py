@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.helpers import Stopwatch, freeze, process_exists, wait_for
+from tests.helpers import Stopwatch, freeze, process_exists, wait_for, wait_until_gone
 from tests.process.jobs import SHORT
 
 pytestmark = pytest.mark.process
@@ -130,7 +130,7 @@ def test_a_process_that_recycles_obeys_a_cancellation(recycling, jobs):
     jobs.execute("select pg_notify('fastq', '@cancel')")
 
     jobs.wait_for(neighbour, "cancelled", timeout=4)
-    wait_for(lambda: not process_exists(old), 2, "the end of the process: nothing is left to wait for")
+    wait_until_gone([old], 2)  # nothing is left to wait for
 
 
 def test_a_process_that_recycles_obeys_a_stop(recycling, jobs):
@@ -158,7 +158,7 @@ def test_a_place_is_left_by_its_first_process_when_its_second_recycles_too(recyc
 
     pids = [jobs.told("start", id_)[0].pid for id_ in (neighbour, second, third)]
     assert len(set(pids)) == 3
-    assert not process_exists(pids[0])
+    wait_until_gone([pids[0]])
     assert process_exists(pids[1])
     assert jobs.fate(neighbour).crashes == 0
     assert "process.killed" not in supervisor.said
