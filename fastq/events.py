@@ -243,7 +243,10 @@ def _replace(subscribers: Iterable[_Subscriber]) -> None:
 
 
 class Seldom:
-    """Lets the same text through once in a while: for an operation that fails again and again. One thread uses it."""
+    """Lets the same text through once in a while: for an operation that fails again and again.
+
+    One thread at a time uses it; where several do at once, the worst is that a text passes twice.
+    """
 
     def __init__(self) -> None:
         self._text = ""

@@ -73,10 +73,10 @@ TWINS = (
         "awaiting/results.py",
         {
             "methods of a client in an event loop.": "methods of a client.",
-            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
-            "`Results` (results.py) is the same part of `Client`,\nand is made from this file.": (
-                "`AsyncResults` (results_async.py) is the same part of\n`AsyncClient`, and the source of this one."
-            ),
+            "A base class of `AsyncClient` (client_async.py), which": "A base class of `Client` (client.py), which",
+            "in the caller's event loop": "in the caller's thread",
+            "`Results` (results.py) is": "`AsyncResults` (results_async.py) is",
+            "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
             "# ruff: noqa: ASYNC109 - timeouts are arguments, as the blocking side has them\n": "",
             "`(await client.wait(job, timeout=10)).unwrap()`": "`client.wait(job, timeout=10).unwrap()`",
             "Return the waits of this event loop.": "Return the waits of this process.",
@@ -87,10 +87,10 @@ TWINS = (
         "joblogs/reading/job_logs.py",
         {
             "while the jobs run: methods of a client in an event loop.": "while the jobs run: methods of a client.",
-            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
-            "`JobLogs` (job_logs.py) is the same part of `Client`,\nand is made from this file.": (
-                "`AsyncJobLogs` (job_logs_async.py) is the same part of\n`AsyncClient`, and the source of this one."
-            ),
+            "A base class of `AsyncClient` (client_async.py), which": "A base class of `Client` (client.py), which",
+            "in the caller's event loop": "in the caller's thread",
+            "`JobLogs` (job_logs.py) is": "`AsyncJobLogs` (job_logs_async.py) is",
+            "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
         },
     ),
     Twin(
@@ -98,10 +98,10 @@ TWINS = (
         "subscribing/event_stream.py",
         {
             "a method of a client in an event loop, and the": "a method of a client, and the",
-            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
-            "`Hearing` (event_stream.py) is the same part of\n`Client`, and is made from this file.": (
-                "`AsyncHearing` (event_stream_async.py) is the same part of\n`AsyncClient`, and the source of this one."
-            ),
+            "A base class of `AsyncClient` (client_async.py), which": "A base class of `Client` (client.py), which",
+            "in the caller's event loop": "in the caller's thread",
+            "`Hearing` (event_stream.py) is": "`AsyncHearing` (event_stream_async.py) is",
+            "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
             "in `async with client.events(...) as events: async for event in events: ...`.": (
                 "in `with client.events(...) as events: for event in events: ...`."
             ),
@@ -163,7 +163,7 @@ the caller's thread.""",
         {
             "to the database, in an event loop.": "to the database, in a thread.",
             "Runs in the event loop that executes the jobs.": "Runs in the threads that execute the jobs.",
-            "The way to the records of steps from one event loop.": "The way to the records of steps from one process.",
+            "from the event loops of one process.": "from the threads of one process.",
             "Return the connections of this event loop.": "Return the connections of this process.",
         },
     ),
@@ -172,7 +172,8 @@ the caller's thread.""",
         "enqueue/operate/signalling.py",
         {
             "methods of a client in an event loop.": "methods of a client.",
-            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "A base class of `AsyncClient` (client_async.py), which": "A base class of `Client` (client.py), which",
+            "in the caller's event loop": "in the caller's thread",
             "`Signalling` (signalling.py) is": "`AsyncSignalling` (signalling_async.py) is",
             "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
         },
@@ -182,7 +183,8 @@ the caller's thread.""",
         "enqueue/operate/measuring.py",
         {
             "methods of a client in an event loop.": "methods of a client.",
-            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "A base class of `AsyncClient` (client_async.py), which": "A base class of `Client` (client.py), which",
+            "in the caller's event loop": "in the caller's thread",
             "`Measuring` (measuring.py) is": "`AsyncMeasuring` (measuring_async.py) is",
             "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
         },
@@ -193,6 +195,7 @@ the caller's thread.""",
         {
             "the methods of `client.jobs` in an event loop.": "the methods of `client.jobs`.",
             "is made by an `AsyncClient` (client_async.py) when": "is made by a `Client` (client.py) when",
+            "in the caller's event loop": "in the caller's thread",
             "`ManyJobs` (many_jobs.py) is": "`AsyncManyJobs` (many_jobs_async.py) is",
             "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
             '`await client.jobs.list("kind': '`client.jobs.list("kind',
@@ -203,7 +206,8 @@ the caller's thread.""",
         "enqueue/operate/operators.py",
         {
             "methods of a client in an event loop.": "methods of a client.",
-            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "A base class of `AsyncClient` (client_async.py), which": "A base class of `Client` (client.py), which",
+            "in the caller's event loop": "in the caller's thread",
             "`Operators` (operators.py) is": "`AsyncOperators` (operators_async.py) is",
             "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
         },

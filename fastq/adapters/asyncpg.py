@@ -1,7 +1,8 @@
 """asyncpg: its connections, and those that its pool lends, for `AsyncClient`.
 
-Runs in the enqueuing event loop, inside the caller's transaction if there is one; else each statement is one. Only
-drivers_async.py calls the functions, by way of the declaration; they keep nothing.
+Runs in the caller's event loop, one that enqueues or executes a job, inside the caller's transaction if there is one; else each
+statement is one. drivers_async.py and the blocks of `job.transaction()` (work/effects/) call the functions, by way of the
+declaration; they keep nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Django: `django.db.connection` and its namesakes for `Client`.
 
-Runs in the enqueuing thread, inside the caller's `atomic` block, or in Django's autocommit. Below it is psycopg or psycopg2. Only
-drivers.py calls the functions, by way of the declaration; they keep nothing.
+Runs in the caller's thread, one that enqueues or executes a job, inside the caller's `atomic` block, or in Django's autocommit.
+Below it is psycopg or psycopg2. drivers.py and the blocks of `job.transaction()` (work/effects/) call the functions, by way of
+the declaration; they keep nothing.
 
 It deliberately takes no asynchronous connection: Django has none.
 """

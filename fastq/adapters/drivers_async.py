@@ -3,8 +3,8 @@
 Runs in the caller's event loop, inside the caller's transaction, which the library begins in its own way where none has begun and
 which is never ended here: a job that is enqueued is there when that transaction commits, and gone when it does not.
 
-The clients and singletons call it. It keeps nothing: the connection is the caller's. It deliberately knows no library by name;
-libraries.py has the list.
+The clients, singletons, blocks of `job.transaction()` and tests that work jobs call it. It keeps nothing: the connection is the
+caller's. It deliberately knows no library by name; libraries.py has the list.
 """
 
 from __future__ import annotations

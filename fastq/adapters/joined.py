@@ -1,6 +1,7 @@
 """Run our statements on a connection of somebody else's, within the transaction that is open there: in a test that rolls it back.
 
-Used in the thread of a test that works jobs which it has not committed (fastq/testing/). The connection is psycopg's, sync or
+Used in the thread of a test that works jobs which it has not committed (fastq/testing/): a `Joined` belongs to that thread, which
+alone runs its statements and writes `_own`. The connection is psycopg's, sync or
 async, or lies below one of SQLAlchemy's or Django's. For as long as we use it, it has a second object of psycopg's around it:
 so libraries that have adapted their own to other types change nothing of our rows, and an async one answers to blocking calls.
 

@@ -1,8 +1,8 @@
 """The list of the database libraries that a caller's connection may come from, and the search in it.
 
-Read by drivers.py and drivers_async.py in the enqueuing threads and event loops; never changed, but for the classes that the
-search remembers. To add a library, write a module that declares it, name it in the list, and in the error that says which
-connections a client takes (library.py).
+Read by drivers.py, drivers_async.py and the blocks of `job.transaction()` (work/effects/), in the callers' threads and event
+loops; never changed, but for the classes that the search remembers. To add a library, write a module that declares it, name it
+in the list, and in the error that says which connections a client takes (library.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A declaration of one database library: how a connection of it is recognised, and how it carries a statement.
 
-Made once for each library and client, by the modules of this room; read by drivers.py and drivers_async.py in the enqueuing
-threads and event loops; never changed. The functions are pure, and called in those threads by the other modules.
+Made once for each library and client, by the modules of this room; read by drivers.py, drivers_async.py and the blocks of
+`job.transaction()` (work/effects/), in the callers' threads and event loops; never changed. The functions are pure, and called
+in those threads by the other modules.
 
 Invariant: a class is recognised by its name and by the package that it comes from, or one of its bases, so that none of these
 libraries is imported here.

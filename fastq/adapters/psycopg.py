@@ -1,7 +1,7 @@
 """psycopg 3: its Connection for `Client`, its AsyncConnection for `AsyncClient`, and the clients' own connections.
 
-Runs in the enqueuing thread or event loop, inside the caller's transaction. drivers.py and drivers_async.py alone call it, by way
-of the declarations; it keeps nothing.
+Runs in the caller's thread or event loop, one that enqueues or executes a job, inside the caller's transaction. drivers.py,
+drivers_async.py and the blocks of `job.transaction()` (work/effects/) call it, by way of the declarations; it keeps nothing.
 
 Invariant: a transaction is begun by the caller's connection, as its autocommit says, and never ended here.
 

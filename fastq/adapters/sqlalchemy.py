@@ -1,8 +1,9 @@
 """SQLAlchemy: connections and sessions for `Client`, and their asynchronous namesakes for `AsyncClient`.
 
-Runs in the enqueuing thread or event loop, inside the caller's transaction, which SQLAlchemy begins with the first statement and
-the caller ends. drivers.py and drivers_async.py alone call it, by way of the declarations; it keeps nothing. Below it is a
-driver: psycopg or psycopg2, or asyncpg for `AsyncClient`.
+Runs in the caller's thread or event loop, one that enqueues or executes a job, inside the caller's transaction, which
+SQLAlchemy begins with the first statement and the caller ends. drivers.py, drivers_async.py and the blocks of
+`job.transaction()` (work/effects/) call it, by way of the declarations; it keeps nothing. Below it is a driver: psycopg or
+psycopg2, or asyncpg for `AsyncClient`.
 
 It deliberately has no asynchronous functions of its own: SQLAlchemy runs the others within its asynchronous connections.
 """

@@ -1,6 +1,8 @@
 """Say how a job has ended: `Finished`, which a wait returns. And keep the findings of the callers that wait.
 
-Made in the thread or event loop that waits; plain values, no I/O.
+Made in the thread or event loop that waits; no I/O. `Finished` and `JobProgress` never change. A `Waiting` is made by the
+caller that waits; `left`, `found` and `missing` are written by the caller that has the turn to look (ends.py, ends_async.py),
+which may be another one, and `left` is replaced as a whole. Of a `Looks` its own text says the writer.
 
 The output is read when it is asked for, so a wait for a thousand jobs converts none that nobody looks at, and an output that does
 not fit its type does not take the results of the others along.

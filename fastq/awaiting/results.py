@@ -1,8 +1,13 @@
 # Made by tools/twins.py from awaiting/results_async.py: change that file, then run `make twins`.
 """Wait for jobs, and see how far they are: methods of a client.
 
-A part of the class `Client` (client.py), which has the sessions. `AsyncResults` (results_async.py) is the same part of
-`AsyncClient`, and the source of this one. How the ends of jobs are found out is in ends.py.
+A base class of `Client` (client.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's thread.
+
+`AsyncResults` (results_async.py) is the same part of `AsyncClient`, and the source of this one.
+
+How the ends of jobs are found out is in ends.py: what its `wait` returns belongs to that call, and is written by the caller
+that has the turn to look.
 
 It deliberately waits for no job that others cannot see: it would never end.
 """
@@ -63,10 +68,10 @@ class Results:
             missing = sorted(waiting.missing)
             own = any(getattr(job_id, "in_transaction", False) for job_id in given if int(job_id) in waiting.missing)
             raise JobNotFound(missing, in_transaction=own)
-        if waiting.left:
+        if left := waiting.left:  # read once: a caller that looks may replace the set meanwhile
             raise TimeoutError(
-                f"{len(waiting.left)} of {len(set(wanted))} jobs have not ended in {timeout} s, the first is "
-                f"{min(waiting.left)}; they go on. client.why says what a job waits for"
+                f"{len(left)} of {len(set(wanted))} jobs have not ended in {timeout} s, the first is "
+                f"{min(left)}; they go on. client.why says what a job waits for"
             )
         types = [result or getattr(job_id, "result", None) for job_id in given]
         return [finished_of(waiting.found[number], type_) for number, type_ in zip(wanted, types, strict=True)]

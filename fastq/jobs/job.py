@@ -6,8 +6,9 @@ reads its fields and properties (`tick`, `deps` and so on); the completer reads 
 
 Invariants:
 - Only values that nearly every worker needs are fields. The rest (kind, queue, tags ...) is looked up in the batch on demand.
-  The producer's thread writes the batch before it hands out any of its jobs, and nobody afterwards, but for the number of
-  attempts of a job that has got on (`allow`): the thread that has this job writes it.
+  The producer's thread writes the batch before it hands out any of its jobs. Afterwards the threads that have its jobs write
+  these alone: the number of attempts of a job that has got on (`allow`), `steps` and `times` by the job's row, and `timeout`,
+  where a rule shortens it for a job that has a batch of its own.
 - `outcome` is written by the thread that has the job when its attempt ends: the executor, or the one that takes it before its
   start or refuses it; in a `transaction`, by the thread that runs its block. `cancelled` is written by the main thread, while the
   executor has the job. Both are read by others afterwards.

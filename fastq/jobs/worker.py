@@ -1,6 +1,7 @@
 """Know which class works a kind: `Worker`, from which an application derives its own.
 
-Workers are registered (registry.py) while the application is imported, and only read afterwards, by every process and thread. One
+Workers are registered (registry.py) while the application is imported, and only read afterwards, by every process and thread;
+but the main thread of a worker process makes `attend` the work of isolated workers before it starts another thread. One
 instance of each serves all executor threads of a process: the attributes that it sets on `self` are shared by jobs that run at
 the same time.
 

@@ -3,6 +3,8 @@
 Called in the thread or on the event loop that executes the job, by stepping.py. The process makes the transaction
 (results/transacting.py says how it is asked to): it gives a connection, on which the function of the step writes; at its end it
 runs the statement of the record there, and commits. The first look for the record goes the way of all steps (through.py).
+A `Record` belongs to one call of `step_transaction`: the thread or event loop that runs the call writes it, by way of the
+transaction (`keep`, `written`, `committed`).
 
 Invariants: the function is not called if there is a record, so it is a function and no block, which Python could not skip; the
 record is committed with the function's writes, or neither is, and only while the job is ours.

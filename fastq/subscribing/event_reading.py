@@ -1,9 +1,10 @@
 """Read the sheets of a subscription as events, and find out how many are missing between them.
 
-Plain values, no I/O: run in the thread or event loop that hears the events of a client. A `Reading` keeps, for each source (a
-tray of a process), the numbers of the next sheet and of the next event. With that it asks for the next sheets (event_read.sql),
-and sees where events were left out: they found no room in their process, or the sheet was removed before it was read, or
-Postgres has crashed and emptied the table, which is not logged.
+Run in the thread or event loop that hears the events of a client; no I/O. A `Reading` keeps, for each source (a tray of a
+process), the numbers of the next sheet and of the next event. With that it asks for the next sheets (event_read.sql), and sees
+where events were left out: they found no room in their process, or the sheet was removed before it was read, or Postgres has
+crashed and emptied the table, which is not logged. It is owned by its stream (event_stream.py, event_stream_async.py), and
+written only by the thread or task that reads from that; each subscription begins with a new one.
 
 Invariant: events that are missing are told of, as an event `events.dropped`, before the next one of their process. Where their
 number is unknown, its `count` is None.

@@ -1,8 +1,10 @@
 # Made by tools/twins.py from subscribing/event_stream_async.py: change that file, then run `make twins`.
 """Hear the events of all processes of a schema: a method of a client, and the stream that it returns.
 
-A part of the class `Client` (client.py), which has the sessions. `AsyncHearing` (event_stream_async.py) is the same part of
-`AsyncClient`, and the source of this one.
+A base class of `Client` (client.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's thread.
+
+`AsyncHearing` (event_stream_async.py) is the same part of `AsyncClient`, and the source of this one.
 
 A stream is a row of the table `subscription` with a filter and an end, which the stream puts off while somebody reads from it.
 Each process that finds the row writes the events that pass into the table `event`, by the sheet (work/forwarder.py), and the
@@ -12,7 +14,8 @@ forgotten by all processes; should it read on, the stream subscribes anew and sa
 Invariants:
 - Nothing is missing without a word: `events.dropped` says how many events, or that nobody knows how many.
 - The stream keeps one page of sheets in memory. It has no thread and no task: a program that does not read holds up nobody.
-- The task that reads from a stream runs all of it, and alone writes its attributes; another one may call the end alone.
+- The thread or task that reads from a stream runs all of it, and alone writes its attributes, but for `_id`: whoever closes the
+  stream takes that away.
 
 It deliberately has no history: events from before it began are in no table.
 """

@@ -1,7 +1,9 @@
 """Hear the events of all processes of a schema: a method of a client in an event loop, and the stream that it returns.
 
-A part of the class `AsyncClient` (client_async.py), which has the sessions. `Hearing` (event_stream.py) is the same part of
-`Client`, and is made from this file.
+A base class of `AsyncClient` (client_async.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's event loop.
+
+`Hearing` (event_stream.py) is the same part of `Client`, and is made from this file.
 
 A stream is a row of the table `subscription` with a filter and an end, which the stream puts off while somebody reads from it.
 Each process that finds the row writes the events that pass into the table `event`, by the sheet (work/forwarder.py), and the
@@ -11,7 +13,8 @@ forgotten by all processes; should it read on, the stream subscribes anew and sa
 Invariants:
 - Nothing is missing without a word: `events.dropped` says how many events, or that nobody knows how many.
 - The stream keeps one page of sheets in memory. It has no thread and no task: a program that does not read holds up nobody.
-- The task that reads from a stream runs all of it, and alone writes its attributes; another one may call the end alone.
+- The thread or task that reads from a stream runs all of it, and alone writes its attributes, but for `_id`: whoever closes the
+  stream takes that away.
 
 It deliberately has no history: events from before it began are in no table.
 """

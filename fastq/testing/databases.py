@@ -1,8 +1,10 @@
 """Databases for the runs of pytest: a server of our own where none is configured, a database for each process, emptied each time.
 
 Called by the fixtures of the plugin (fastq_pytest/), in the process of pytest or in one of pytest-xdist's. Each process has its
-own database, by a name that no other one has, so nothing is shared between processes but the server. A database is dropped when
-its run ends. One of a run that was killed stays on a server that is not ours; on the embedded one the next run drops it.
+own database, by a name that no other one has, so nothing is shared between processes but the server. `_sessions` and `_clients`
+are of the process: the thread that runs the fixtures fills them, and `kept` closes and empties them at its end. A database is
+dropped when its run ends. One of a run that was killed stays on a server that is not ours; on the embedded one the next run
+drops it.
 
 The embedded server is kept in the user's cache, so that it is made once, and is stopped by the last run that uses it.
 """

@@ -107,7 +107,8 @@ def main(seat: Seat) -> NoReturn:
 class Process:
     """The parts of one worker process, which are not replaced, and the main thread's loop.
 
-    Parts call `_connect`, `_completed` and `_wake_producer` in their own threads; `_thread_broke` runs in the thread that broke.
+    The main thread alone writes the attributes, but for `_failed`, which whichever thread broke sets. Parts call `_connect`,
+    `_completed` and `_wake_producer` in their own threads; `_thread_broke` runs in the thread that broke.
     """
 
     def __init__(self, seat: Seat) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fastq import Args, AsyncClient, Client, JobFilter
-from fastq.admin.bulk import doing
+from fastq.admin.bulk import at_once
 from fastq.admin.search import walks
 from fastq.errors import ArgsError, LeaseLost, OptionError
 from fastq.lead.bulk import chunks
@@ -36,9 +36,9 @@ def site(database):
 
 def work(site, verb, words, changes=None, **options):
     """Make an operation and have it worked through; return its row as it has ended."""
-    row = doing.make_operation(site.connection, verb, words, changes, "ada", **options)
+    row = at_once.make_operation(site.connection, verb, words, changes, "ada", **options)
     run_out(Bulk(), site)
-    [ended] = doing.list_operations(site.connection, number=row.id)
+    [ended] = at_once.list_operations(site.connection, number=row.id)
     return ended
 
 
@@ -149,7 +149,7 @@ def test_an_edit_changes_priority_attempts_and_time(connection, site):
 def test_jobs_that_come_or_end_later_are_none_of_an_operation(connection, site, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 2)
     dead = put(connection, 6)
-    row = doing.make_operation(site.connection, "retry", "state:discarded")
+    row = at_once.make_operation(site.connection, "retry", "state:discarded")
     chore = Bulk()
     chore.run(site)
     later = put(connection, 2)
@@ -159,7 +159,7 @@ def test_jobs_that_come_or_end_later_are_none_of_an_operation(connection, site, 
 
     run_out(chore, site)
 
-    assert doing.list_operations(connection, number=row.id)[0].done == 6
+    assert at_once.list_operations(connection, number=row.id)[0].done == 6
     assert [archived(connection, job)["state"] for job in later] == ["discarded"] * 2
 
 
@@ -169,25 +169,25 @@ def test_a_leader_goes_on_where_another_was_and_changes_each_job_once(connection
     for name in ("FEWEST", "FIRST", "MOST"):
         monkeypatch.setattr(walks, name, 4)
     jobs = add(connection, 10, state="retryable", seq=None, scheduled_at="2100-01-01") if verb == "move" else put(connection, 10)
-    row = doing.make_operation(site.connection, verb, "kind:nap", {"queue": "slow"} if verb == "move" else None)
+    row = at_once.make_operation(site.connection, verb, "kind:nap", {"queue": "slow"} if verb == "move" else None)
 
     for _ in range(40):
         Bulk().run(site)  # each of them a leader that dies after its chunk
 
-    [ended] = doing.list_operations(connection, number=row.id)
+    [ended] = at_once.list_operations(connection, number=row.id)
     assert (ended.state, ended.done, ended.skipped) == ("done", len(jobs), {})
 
 
 def test_a_statement_of_a_leader_of_the_past_does_nothing(connection, site):
     dead = put(connection, 3)
-    row = doing.make_operation(site.connection, "retry", "state:discarded")
+    row = at_once.make_operation(site.connection, "retry", "state:discarded")
     take_over(connection, site.fence)
 
     with pytest.raises(LeaseLost):
         Bulk().run(site)
 
     assert [archived(connection, job)["state"] for job in dead] == ["discarded"] * 3
-    assert doing.list_operations(connection, number=row.id)[0].state == "waiting"
+    assert at_once.list_operations(connection, number=row.id)[0].state == "waiting"
 
 
 def test_a_job_that_cannot_be_changed_is_skipped_with_the_reason_and_the_others_are_changed(connection, site, monkeypatch):
@@ -209,18 +209,18 @@ def test_a_job_that_cannot_be_changed_is_skipped_with_the_reason_and_the_others_
 def test_an_operation_ends_before_its_next_chunk_when_somebody_asks_for_it(connection, site, monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK", 2)
     put(connection, 6)
-    row = doing.make_operation(site.connection, "retry", "state:discarded")
+    row = at_once.make_operation(site.connection, "retry", "state:discarded")
     chore = Bulk()
     chore.run(site)
 
-    assert doing.cancel_operation(connection, row.id)
+    assert at_once.cancel_operation(connection, row.id)
     run_out(chore, site)
 
-    [ended] = doing.list_operations(connection, number=row.id)
+    [ended] = at_once.list_operations(connection, number=row.id)
     assert (ended.state, ended.done, ended.cancel_requested) == ("cancelled", 2, True)
     assert states(connection) == {"available": 2, "discarded": 4}
-    assert not doing.cancel_operation(connection, row.id)
-    assert doing.list_audit(connection)[0].jobs == 2
+    assert not at_once.cancel_operation(connection, row.id)
+    assert at_once.list_audit(connection)[0].jobs == 2
 
 
 def test_a_unique_job_whose_key_another_one_holds_is_skipped(connection, site):
@@ -263,10 +263,10 @@ def test_a_preview_counts_and_shows_the_newest_and_changes_nothing(connection, s
     put(connection, 12)
     add(connection, 3)
 
-    preview = doing.preview_operation(connection, "cancel", "kind:nap")
+    preview = at_once.preview_operation(connection, "cancel", "kind:nap")
 
     assert (preview.verb, preview.jobs, preview.at_least, len(preview.sample)) == ("cancel", 3, False, 3)
-    assert doing.preview_operation(connection, "retry", "state:discarded").jobs == 12
+    assert at_once.preview_operation(connection, "retry", "state:discarded").jobs == 12
     assert (count(connection, "operation"), count(connection, "audit")) == (0, 0)
 
 
@@ -283,7 +283,7 @@ def test_a_preview_counts_and_shows_the_newest_and_changes_nothing(connection, s
 )
 def test_an_operation_that_nobody_can_have_meant_is_refused(connection, verb, words, changes, said):
     with pytest.raises(OptionError) as refused:
-        doing.make_operation(connection, verb, words, changes)
+        at_once.make_operation(connection, verb, words, changes)
 
     assert said in str(refused.value)
 
@@ -291,14 +291,14 @@ def test_an_operation_that_nobody_can_have_meant_is_refused(connection, verb, wo
 def test_old_records_and_operations_are_deleted(connection, site):
     put(connection, 1)
     work(site, "retry", "state:discarded")
-    doing.change_jobs(connection, "delete", [1], "ada")
+    at_once.change_jobs(connection, "delete", [1], "ada")
     connection.execute("update fastq.audit set at = now() - interval '1 year' where verb = 'retry'")
     connection.execute("update fastq.operation set ended_at = now() - interval '1 year'")
 
     Bulk().run(site)
 
-    assert [row.verb for row in doing.list_audit(connection)] == ["delete"]
-    assert doing.list_operations(connection) == []
+    assert [row.verb for row in at_once.list_audit(connection)] == ["delete"]
+    assert at_once.list_operations(connection) == []
 
 
 def test_both_clients_change_single_jobs_and_record_who_did(connection, database):

@@ -11,7 +11,7 @@ import pytest
 
 from fastq import Args, Client, Enqueue, Every, Kind, Limit, Registry, Unique, admin, use_keys
 from fastq.admin import dead, gates, leaders, periodic, running, search, statistics
-from fastq.admin.bulk import doing
+from fastq.admin.bulk import at_once
 from fastq.admin.sealed import rotation
 from fastq.args.secret import ring
 from fastq.lead import definitions
@@ -168,14 +168,14 @@ def change_jobs(session):
 
 
 def change_with_record(session):
-    assert [change.outcome for change in doing.change_jobs(session, "cancel", [1], "ada")] == ["cancelled"]
-    assert [change.outcome for change in doing.edit_jobs(session, "edit", [2], {"max_attempts": 3}, "ada")] == ["edited"]
-    row = doing.make_operation(session, "retry", "state:cancelled", by="ada")
-    assert doing.cancel_operation(session, row.id)
+    assert [change.outcome for change in at_once.change_jobs(session, "cancel", [1], "ada")] == ["cancelled"]
+    assert [change.outcome for change in at_once.edit_jobs(session, "edit", [2], {"max_attempts": 3}, "ada")] == ["edited"]
+    row = at_once.make_operation(session, "retry", "state:cancelled", by="ada")
+    assert at_once.cancel_operation(session, row.id)
 
 
 def list_changes(session):
-    assert (doing.list_operations(session), doing.list_audit(session)) == ([], [])
+    assert (at_once.list_operations(session), at_once.list_audit(session)) == ([], [])
 
 
 def send_signals(session):

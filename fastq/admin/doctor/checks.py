@@ -1,8 +1,9 @@
 """Checks, their findings, and the database that they ask: the words that all modules of the doctor share.
 
-A check is a row of a table, which examine.py has: a name, the question that it answers, and a function that yields findings. The
-modules beside this one each have the checks of one subject. Values that never change; a `Patient` belongs to the thread of the
-examination, as its session does.
+A check is a row of a table, which examine.py has: a name, the question that it answers, and a function that yields findings.
+The modules beside this one each have the checks of one subject. The values never change. A `Patient` belongs to the thread that
+calls `examine`; examine.py alone writes its `connection` and `gone`. `cut_off` has a timer's thread, which only cuts the
+session.
 
 It deliberately knows no check, and judges nothing.
 """

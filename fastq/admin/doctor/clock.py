@@ -1,7 +1,9 @@
 """The check of the clock of this machine against the database's.
 
-Run in the thread of the examination, on its session. Each machine is compared with the database, so two machines are compared by
-an examination on each of them. The time that the question takes is the error of the answer, and counts in the machine's favour.
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), on its session; nothing is kept, and the tables
+here never change. Each machine is compared with the database, so two machines are compared by an examination on each of them.
+The time that the question takes is the error of the answer, and counts in the machine's favour.
 
 It deliberately sets no clock.
 """

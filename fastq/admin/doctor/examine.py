@@ -1,7 +1,8 @@
 """Examine a database: ask each check in a short transaction that can only read, and put the findings together.
 
-Run in the caller's thread, which is the main thread of `fastq doctor`, the thread that calls `client.doctor()`, or one beside the
-event loop of an `AsyncClient`. The session is the examination's own and is closed at its end; nothing is kept.
+Run in the caller's thread, which is the main thread of `fastq doctor`, the thread that calls `client.doctor()`, one beside the
+event loop of an `AsyncClient`, or a thread of the dashboard. The session is the examination's own and is closed at its end;
+nothing is kept.
 
 Invariants:
 - It harms nobody: each check has a read-only transaction of its own, with limits of time for its statements and locks, and with

@@ -1,8 +1,10 @@
 """The check of the rights of this role: the things that it may do with fastq, and those that it has some rights for and not all.
 
-Run in the thread of the examination, on its session. The grants are here as docs/postgres.md has them, word for word (a test
-compares the two), and are both the list of rights that a use needs and the remedy. A use counts as meant for the role if the role
-has its signs: rights that no lesser use gives together. So a role whose grants are older than a table of fastq's is told of it.
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), on its session; nothing is kept, and the tables
+here never change. The grants are here as docs/postgres.md has them, word for word (a test compares the two), and are both the
+list of rights that a use needs and the remedy. A use counts as meant for the role if the role has its signs: rights that no
+lesser use gives together. So a role whose grants are older than a table of fastq's is told of it.
 
 It deliberately grants nothing, and knows no role but its own: `?options=-c%20role%3DNAME` in the URL makes it that of another.
 """

@@ -1,8 +1,10 @@
 """The check of old snapshots: who keeps the dead rows of every table alive, for how long, and what that costs.
 
-Run in the thread of the examination, on its session; pure judgement over some rows. A dead row is removed only when no snapshot
-is older than its death. A session in a transaction has such a snapshot, and so have a prepared transaction, a replication slot
-and a standby that tells its own (`hot_standby_feedback`).
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), on its session; nothing is kept, and the tables
+here never change. Pure judgement over some rows. A dead row is removed only when no snapshot is older than its death. A session
+in a transaction has such a snapshot, and so have a prepared transaction, a replication slot and a standby that tells its own
+(`hot_standby_feedback`).
 
 It deliberately shows no statement of a session: there may be args in it.
 """

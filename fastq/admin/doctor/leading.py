@@ -1,6 +1,8 @@
 """Checks of the work of leaders: whether somebody leads, chores succeed, and jobs that are due are made available.
 
-Run in the thread of the examination, on its session; pure judgement over some rows. `fastq leader` shows the same rows whole.
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), on its session; nothing is kept, and the tables
+here never change. Pure judgement over some rows. `fastq leader` shows the same rows whole.
 
 It deliberately asks no leader to resign, and starts none.
 """

@@ -1,9 +1,10 @@
 """The check of the way to the server: whether a pooler is in between, and for how long it gives a session of the server's.
 
-Run in the thread of the examination, with sessions of its own, which are closed before it returns. It tries and does not guess:
-the server's own number of a session is compared with the one that the client was told when it connected, since a pooler makes one
-up; two sessions are asked in turns which of the server's they are; a transaction is begun; and a session is begun as `fastq run`
-begins its own.
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), with sessions of its own, which are closed before
+it returns. It tries and does not guess: the server's own number of a session is compared with the one that the client was told
+when it connected, since a pooler makes one up; two sessions are asked in turns which of the server's they are; a transaction is
+begun; and a session is begun as `fastq run` begins its own.
 
 Invariant: nothing is set or prepared that would stay in a session which others use, too. It deliberately does not ask the console
 of the pooler: its address, its users and its words differ from pooler to pooler.

@@ -1,7 +1,9 @@
 """Checks of the server: whether it takes writes, how full its queue of notifications is, and which settings contradict fastq's.
 
-Run in the thread of the examination, on its session; pure judgement over a few rows. The settings of this environment
-(FASTQ_*) are judged here, too, since a contradiction has two sides.
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), on its session; nothing is kept, and the tables
+here never change. Pure judgement over a few rows. The settings of this environment (FASTQ_*) are judged here, too, since a
+contradiction has two sides.
 
 It deliberately looks at no setting that the sessions of `fastq run` pin for themselves, unless a pooler keeps them from it.
 """

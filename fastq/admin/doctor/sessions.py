@@ -1,6 +1,8 @@
 """The check of the room for sessions: how many there are and may be, and how many another `fastq run` needs.
 
-Run in the thread of the examination, on its session; pure judgement over one row.
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), on its session; nothing is kept, and the tables
+here never change. Pure judgement over one row.
 
 It deliberately leaves out the sessions of clients and of your jobs: they come and go, and nobody has written down how many.
 """

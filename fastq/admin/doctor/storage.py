@@ -1,6 +1,8 @@
 """Checks of the room that is made ahead and given back: the archive's days, and the numbers that sequences have left.
 
-Run in the thread of the examination, on its session; pure judgement over some rows of the catalogue.
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), on its session; nothing is kept, and the tables
+here never change. Pure judgement over some rows of the catalogue.
 
 It deliberately counts no job: a partition is told of by its name and its size.
 """

@@ -1,6 +1,8 @@
 """Checks of the care that the server takes of fastq's tables: dead rows, grown indexes, settings of autovacuum.
 
-Run in the thread of the examination, on its session; pure judgement over what the server's statistics say: no row is counted.
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), on its session; nothing is kept, and the tables
+here never change. Pure judgement over what the server's statistics say: no row is counted.
 
 It deliberately leaves the archive's partitions out: rows are only added there, and the whole is dropped.
 """

@@ -1,7 +1,8 @@
 """Checks of jobs that nobody will start: queues without a process, kinds without a worker, keys that discarded jobs hold.
 
-Run in the thread of the examination, on its session, with the statements that the leaders and the other commands use; counts stop
-at COUNT.
+Run in the thread that calls `examine` (the main thread of `fastq doctor`; in a program the thread that calls `client.doctor()`,
+or one beside the event loop of an `AsyncClient`; a thread of the dashboard), on its session; nothing is kept, and the tables
+here never change. The statements are those that the leaders and the other commands use; counts stop at COUNT.
 
 It deliberately tells of nothing that is paused: somebody wants that, and `fastq pauses list` shows it.
 """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from fastq.admin.bulk import AuditRow, doing
+from fastq.admin.bulk import AuditRow, at_once
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import opened
 from fastq.cli.terminal.parser import whole
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """List the changes."""
     with opened(settings.load(options)) as connection:
-        rows = doing.list_audit(connection, options.limit)
+        rows = at_once.list_audit(connection, options.limit)
     if options.json:
         output.json(rows)
     elif rows:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastq import admin
-from fastq.admin.bulk import doing
+from fastq.admin.bulk import at_once
 from fastq.cli.search import listing
 from fastq.cli.search.operations import told as told_of
 from fastq.cli.terminal import output
@@ -90,7 +90,7 @@ def change(connection: Connection, options: argparse.Namespace) -> int:
     values, options.queue = _values(options), None
     wanted = listing.filter_of(options)
     if not options.yes:
-        preview = doing.preview_operation(connection, options.action, wanted)
+        preview = at_once.preview_operation(connection, options.action, wanted)
         if options.json:
             output.json(preview)
         else:
@@ -98,7 +98,7 @@ def change(connection: Connection, options: argparse.Namespace) -> int:
             output.out(f"{options.action}: {count} fit {preview.filter}")
             output.note("nothing was changed: add --yes to make it an operation")
         return 0
-    row = doing.make_operation(connection, options.action, wanted, values, options.by)
+    row = at_once.make_operation(connection, options.action, wanted, values, options.by)
     if options.json:
         output.json(row)
     else:
@@ -110,9 +110,9 @@ def change(connection: Connection, options: argparse.Namespace) -> int:
 def _single(connection: Connection, options: argparse.Namespace, ids: Sequence[int]) -> int:
     values = _values(options)
     if options.action in ("move", "edit"):
-        changes = doing.edit_jobs(connection, options.action, ids, values, options.by)
+        changes = at_once.edit_jobs(connection, options.action, ids, values, options.by)
     else:
-        changes = doing.change_jobs(connection, options.action, ids, options.by)
+        changes = at_once.change_jobs(connection, options.action, ids, options.by)
     refused = sum((options.action, each.outcome) not in SAID for each in changes)
     if options.json:
         output.json(changes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from fastq.admin.bulk import OperationRow, doing
+from fastq.admin.bulk import OperationRow, at_once
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import opened
 from fastq.cli.terminal.parser import whole
@@ -51,7 +51,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _list(connection: Connection, options: argparse.Namespace) -> int:
-    rows = doing.list_operations(connection, options.limit)
+    rows = at_once.list_operations(connection, options.limit)
     if options.json:
         output.json(rows)
     elif rows:
@@ -71,7 +71,7 @@ def _expected(row: OperationRow) -> str:
 
 
 def _show(connection: Connection, options: argparse.Namespace) -> int:
-    rows = doing.list_operations(connection, 1, options.id)
+    rows = at_once.list_operations(connection, 1, options.id)
     if not rows:
         return _unknown(options.id)
     [row] = rows
@@ -96,7 +96,7 @@ def _show(connection: Connection, options: argparse.Namespace) -> int:
 
 
 def _cancel(connection: Connection, options: argparse.Namespace) -> int:
-    asked = doing.cancel_operation(connection, options.id)
+    asked = at_once.cancel_operation(connection, options.id)
     if options.json:
         output.json({"id": options.id, "asked": asked})
     elif asked:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastq import admin
 from fastq.admin import dead
-from fastq.admin.bulk import doing
+from fastq.admin.bulk import at_once
 from fastq.cli.search.changing import REFUSED, SAID
 from fastq.cli.terminal.output import plural
 from fastq.cli.top.narrowed import LATELY
@@ -66,7 +66,7 @@ def cancelling(row: Any) -> Deed:
 
 def _changing(verb: str, job_id: int) -> Callable[[Connection], str]:
     def do(connection: Connection) -> str:
-        [told] = doing.change_jobs(connection, verb, [job_id])  # with its record in the audit
+        [told] = at_once.change_jobs(connection, verb, [job_id])  # with its record in the audit
         key = (verb, told.outcome)
         text = SAID.get(key) or REFUSED.get(key, "does not exist").format(was=told.was, holder=told.holder)
         return f"job {told.id} {text}"

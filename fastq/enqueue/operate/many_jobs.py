@@ -1,8 +1,8 @@
 # Made by tools/twins.py from enqueue/operate/many_jobs_async.py: change that file, then run `make twins`.
 """Find jobs by a filter, change single ones and many: the methods of `client.jobs`.
 
-An `ManyJobs` is made by a `Client` (client.py) when it is asked for, and has nothing but the client's way to its
-sessions. The work is that of fastq/admin/search and fastq/admin/bulk.
+An `ManyJobs` is made by a `Client` (client.py) when it is asked for, and has nothing but the client's way to
+its sessions. Its methods run in the caller's thread. The work is that of fastq/admin/search and fastq/admin/bulk.
 
 `AsyncManyJobs` (many_jobs_async.py) is the same for `AsyncClient`, and the source of this one.
 

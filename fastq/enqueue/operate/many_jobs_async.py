@@ -1,7 +1,7 @@
 """Find jobs by a filter, change single ones and many: the methods of `client.jobs` in an event loop.
 
-An `AsyncManyJobs` is made by an `AsyncClient` (client_async.py) when it is asked for, and has nothing but the client's way to its
-sessions. The work is that of fastq/admin/search and fastq/admin/bulk.
+An `AsyncManyJobs` is made by an `AsyncClient` (client_async.py) when it is asked for, and has nothing but the client's way to
+its sessions. Its methods run in the caller's event loop. The work is that of fastq/admin/search and fastq/admin/bulk.
 
 `ManyJobs` (many_jobs.py) is the same for `Client`, and is made from this file.
 

@@ -1,8 +1,12 @@
 # Made by tools/twins.py from enqueue/operate/measuring_async.py: change that file, then run `make twins`.
 """Read the statistics, and count the jobs that live: methods of a client.
 
-A part of the class `Client` (client.py), which has the sessions. `AsyncMeasuring` (measuring_async.py) is the same part of
-`AsyncClient`, and the source of this one. The statements and their checks are those of `fastq stats` (admin/statistics/).
+A base class of `Client` (client.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's thread.
+
+`AsyncMeasuring` (measuring_async.py) is the same part of `AsyncClient`, and the source of this one.
+
+The statements and their checks are those of `fastq stats` (admin/statistics/).
 
 It deliberately counts nothing that a client enqueues: in a transaction of the caller's it does not know whether that commits.
 """

@@ -1,7 +1,11 @@
 """Read the statistics, and count the jobs that live: methods of a client in an event loop.
 
-A part of the class `AsyncClient` (client_async.py), which has the sessions. `Measuring` (measuring.py) is the same part of
-`Client`, and is made from this file. The statements and their checks are those of `fastq stats` (admin/statistics/).
+A base class of `AsyncClient` (client_async.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's event loop.
+
+`Measuring` (measuring.py) is the same part of `Client`, and is made from this file.
+
+The statements and their checks are those of `fastq stats` (admin/statistics/).
 
 It deliberately counts nothing that a client enqueues: in a transaction of the caller's it does not know whether that commits.
 """

@@ -1,8 +1,13 @@
 # Made by tools/twins.py from enqueue/operate/operators_async.py: change that file, then run `make twins`.
 """Look at pauses, gates, keys that stand still and unique keys, and change them: methods of a client.
 
-A part of the class `Client` (client.py), which has the sessions. `AsyncOperators` (operators_async.py) is the same part of
-`AsyncClient`, and the source of this one. The statements, their checks and their events are those of the commands (fastq/admin).
+A base class of `Client` (client.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's thread, but for the examination of `doctor`, which runs in a thread
+beside it.
+
+`AsyncOperators` (operators_async.py) is the same part of `AsyncClient`, and the source of this one.
+
+The statements, their checks and their events are those of the commands (fastq/admin).
 
 With `conn` each method is part of the caller's transaction: it sees that transaction's own changes, and a change of it holds from
 the commit on. It deliberately has no connection of its own, and decides nothing; `doctor` alone opens some, since it tries how

@@ -1,7 +1,12 @@
 """Look at pauses, gates, keys that stand still and unique keys, and change them: methods of a client in an event loop.
 
-A part of the class `AsyncClient` (client_async.py), which has the sessions. `Operators` (operators.py) is the same part of
-`Client`, and is made from this file. The statements, their checks and their events are those of the commands (fastq/admin).
+A base class of `AsyncClient` (client_async.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's event loop, but for the examination of `doctor`, which runs in a thread
+beside it.
+
+`Operators` (operators.py) is the same part of `Client`, and is made from this file.
+
+The statements, their checks and their events are those of the commands (fastq/admin).
 
 With `conn` each method is part of the caller's transaction: it sees that transaction's own changes, and a change of it holds from
 the commit on. It deliberately has no connection of its own, and decides nothing; `doctor` alone opens some, since it tries how

@@ -1,8 +1,10 @@
 # Made by tools/twins.py from enqueue/operate/signalling_async.py: change that file, then run `make twins`.
 """Send signals to jobs, and look at the steps that they have done: methods of a client.
 
-A part of the class `Client` (client.py), which has the sessions. `AsyncSignalling` (signalling_async.py) is the same part of
-`AsyncClient`, and the source of this one.
+A base class of `Client` (client.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's thread.
+
+`AsyncSignalling` (signalling_async.py) is the same part of `AsyncClient`, and the source of this one.
 
 Invariant: the first signal of a name is the one that the job finds, whether it comes before or after the job waits for it. It
 deliberately waits for nobody: whether the job takes the signal up is the job's own business.

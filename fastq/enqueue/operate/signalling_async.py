@@ -1,7 +1,9 @@
 """Send signals to jobs, and look at the steps that they have done: methods of a client in an event loop.
 
-A part of the class `AsyncClient` (client_async.py), which has the sessions. `Signalling` (signalling.py) is the same part of
-`Client`, and is made from this file.
+A base class of `AsyncClient` (client_async.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's event loop.
+
+`Signalling` (signalling.py) is the same part of `Client`, and is made from this file.
 
 Invariant: the first signal of a name is the one that the job finds, whether it comes before or after the job waits for it. It
 deliberately waits for nobody: whether the job takes the signal up is the job's own business.

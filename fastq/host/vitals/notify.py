@@ -5,8 +5,9 @@
     STATUS=        what `systemctl status` shows: processes, and jobs that execute
     STOPPING=1     when the host begins to stop
 
-The supervisor's main thread calls it. It never waits: the socket does not block, and a datagram for which there is no room is
-lost; the next one says more. It deliberately asks for no longer time to stop: TimeoutStopSec is the operator's decision.
+The supervisor's main thread makes the `Manager`, calls it, and alone writes its attributes. It never waits: the socket does not
+block, and a datagram for which there is no room is lost; the next one says more. It deliberately asks for no longer time to
+stop: TimeoutStopSec is the operator's decision.
 """
 
 from __future__ import annotations

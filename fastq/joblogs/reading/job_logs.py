@@ -1,8 +1,10 @@
 # Made by tools/twins.py from joblogs/reading/job_logs_async.py: change that file, then run `make twins`.
 """Return the logs of jobs, and follow them while the jobs run: methods of a client.
 
-A part of the class `Client` (client.py), which has the sessions. `AsyncJobLogs` (job_logs_async.py) is the same part of
-`AsyncClient`, and the source of this one.
+A base class of `Client` (client.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's thread. A `Reading` belongs to one call.
+
+`AsyncJobLogs` (job_logs_async.py) is the same part of `AsyncClient`, and the source of this one.
 
 To follow a log is to ask for its new sheets, by the primary key, twice a second: worker processes write each two seconds while a
 job runs, and soon after an attempt has ended. When the job has ended, its log is there a moment later; a sheet of each attempt

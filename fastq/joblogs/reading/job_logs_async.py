@@ -1,7 +1,9 @@
 """Return the logs of jobs, and follow them while the jobs run: methods of a client in an event loop.
 
-A part of the class `AsyncClient` (client_async.py), which has the sessions. `JobLogs` (job_logs.py) is the same part of `Client`,
-and is made from this file.
+A base class of `AsyncClient` (client_async.py), which makes and owns the settings and the sessions that are used here; this
+class keeps no state. Its methods run in the caller's event loop. A `Reading` belongs to one call.
+
+`JobLogs` (job_logs.py) is the same part of `Client`, and is made from this file.
 
 To follow a log is to ask for its new sheets, by the primary key, twice a second: worker processes write each two seconds while a
 job runs, and soon after an attempt has ended. When the job has ended, its log is there a moment later; a sheet of each attempt

@@ -2,7 +2,7 @@
 
 Plain values and text, no I/O: run in the thread or event loop that asks a client for the log of a job. A `Reading` keeps, for
 each claim of the job, where the last sheet that it has read ends. With that it asks for the next ones (log_read.sql), and sees
-where bytes were left out.
+where bytes were left out. It belongs to the call of `logs` or `follow_logs` that makes it, and its own methods alone write it.
 
 Invariant: the log lines of one attempt come in their order, and each once.
 """

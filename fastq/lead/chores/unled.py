@@ -2,7 +2,8 @@
 
 A chore of the schema's leader, run in its track's thread of the supervisor that leads. A schema has that leader with any domains.
 With named domains it reports queues that none of them works; otherwise queues with no supervisor that leads: all are gone or have
-`FASTQ_LEAD=off`. It keeps the queues that it has seen, and deliberately changes nothing: people do.
+`FASTQ_LEAD=off`. It keeps the queues that it has seen: its track's thread alone writes its attributes, and a new term makes
+a new one. It deliberately changes nothing in the database: people do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Unworked: report queues that no living process works, and kinds that wait because no process of their queue knows them.
 
 A chore of the schema's leader, run in its track's thread of the supervisor that leads. A schema has that leader with any
-queues and domains. It keeps the queues and kinds that it has seen, and deliberately changes nothing: people do.
+queues and domains. It keeps the queues and kinds that it has seen: its track's thread alone writes its
+attributes, and a new term makes a new one. It deliberately changes nothing in the database: people do.
 """
 
 from __future__ import annotations

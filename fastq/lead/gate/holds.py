@@ -1,7 +1,8 @@
 """Report keys that discarded jobs hold, which nobody may have noticed: at once, and again now and then while it lasts.
 
-Used by the gatekeeper's chore, in its track's thread, at each comparison of its memory with the tables. The comparison tells in
-which lines jobs are admitted. Where none of them is a line of a gate that holds, no statement is run.
+Made by the gatekeeper's chore, which has one. The chore's track alone calls and writes it, and it ends with the term. It is
+called at each comparison of its memory with the tables. The comparison tells in which lines jobs are admitted. Where none of
+them is a line of a gate that holds, no statement is run.
 
 Invariant: each held key is reported within some looks, however many there are; a key that is held no longer is forgotten. It
 deliberately changes nothing: an operator decides whether the job is run again or left out.

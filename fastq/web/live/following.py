@@ -45,7 +45,11 @@ AGES = re.compile(r"(<time\b[^>]*>)[^<]*")
 
 
 class _Channel:
-    """The browsers that show one content."""
+    """The browsers that show one content.
+
+    It belongs to the event loop that serves, which alone writes it: `listeners` by each stream, `last` and `task` by the
+    streams and the channel's task.
+    """
 
     def __init__(self) -> None:
         self.listeners: set[asyncio.Queue[str | None]] = set()

@@ -7,6 +7,9 @@ the machine, for one, has neither.
 A page of the web may give its own name the address 127.0.0.1, and its script could then read the answers as its own site's. So
 the Host header is compared with the names of this machine's loopback, before anything else.
 
+Made by the main thread of the command; its event loop alone calls it, and writes `token` (None once it is taken). All else never
+changes.
+
 Invariant: a token lets in one browser. It deliberately keeps nothing on disk: with the command ends the access.
 """
 

@@ -1,6 +1,7 @@
 """Tell of jobs that found a rate exceeded (a 429), seldom enough to be read: an API that refuses one call refuses many.
 
-The completer's own, called when such outcomes are written, and for no others. Of each kind it tells at most once in a while, with
+One for each worker process (`LIMITS` in writes.py), read and written by the completer's thread alone, when such outcomes are
+written, and for no others. Of each kind it tells at most once in a while, with
 the number of jobs since it told the last time.
 
 It changes nothing about the jobs, and talks to no database.

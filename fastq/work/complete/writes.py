@@ -1,8 +1,9 @@
 """The statements that write outcomes, as a list: which fates each of them takes, and which columns it sends.
 
-Used by the writer, in the completer's thread of a worker process. The list never changes, and nothing is kept but the places that
-`place_of` has found. A job goes to the first write of the list that takes its fate. Plain successes, most of all jobs, have a
-constant fate: each costs a look at its outcome and at its batch, and no fate is made or kept for it.
+Read by the writer, in the completer's thread of a worker process, and by the ends of blocks (work/effects/ending.py), where the
+jobs execute. The list never changes; kept are the places that `place_of` has found, and `LIMITS`, which the completer's thread
+alone uses. A job goes to the first write of the list that takes its fate. Plain successes, most of all jobs, have a constant
+fate: each costs a look at its outcome and at its batch, and no fate is made or kept for it.
 
 A new way of writing outcomes is one more entry in WRITES. Everything else goes through the list: sorting a batch and cutting it
 into parts that are small enough. It deliberately makes and runs no statement: writer.py does.

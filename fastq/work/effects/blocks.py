@@ -58,7 +58,12 @@ END_WAIT = 1000
 
 
 class Blocks:
-    """The blocks of one process, and the connections of their own."""
+    """The blocks of one process, and the connections of their own.
+
+    A worker process has one of these for its threads and one for its event loop (transaction.py), made by its main thread.
+    Whoever runs a block may add to `_pools` in one step; there is an entry for each home of connections: the process, or an
+    event loop.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

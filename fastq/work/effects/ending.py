@@ -1,8 +1,9 @@
 """The end of one job as a statement for a connection of the user's, and the outcomes that the job has because of it.
 
-Used in the executors' threads and on the event loop, by the block around the user's statements (blocks.py, blocks_async.py). The
-statement is the one that the completer would write this outcome with, by the list of its writes, for one job. So the gatekeeper,
-the steward and the archive hear of the end here as they do from the completer.
+Used in the executors' threads and on the event loop, by the block around the user's statements (blocks.py, blocks_async.py). An
+`End` is made for one block, and written by the thread or event loop that runs the block alone. The statement is the one that
+the completer would write this outcome with, by the list of its writes, for one job. So the gatekeeper, the steward and the
+archive hear of the end here as they do from the completer.
 
 `job.outcome` follows the transaction; each of its values leaves the row alone, or writes to it by its claim only:
     Pending   from the end's statement on: it may commit or not, so the attempt fails unless the row is gone by then

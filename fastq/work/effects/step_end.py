@@ -1,9 +1,10 @@
 """The record of a step as a statement for a connection of the user's: the end of the block of `job.step_transaction`.
 
-Used in the executors' threads and on the event loop, by the block around the user's statements (blocks.py, blocks_async.py). The
-record itself is the step's (steps/transacted.py); here is what a transaction has to know of it. The statement locks the job's row
-while it carries our claim, up to the commit: a statement that takes the job away comes before the record, and all is rolled back,
-or waits for the commit, and the next attempt sees the record.
+Used in the executors' threads and on the event loop, by the block around the user's statements (blocks.py, blocks_async.py). A
+`StepEnd` is made for one block, and written by the thread or event loop that runs the block alone. The record itself is the
+step's (steps/transacted.py); here is what a transaction has to know of it. The statement locks the job's row while it carries
+our claim, up to the commit: a statement that takes the job away comes before the record, and all is rolled back, or waits for
+the commit, and the next attempt sees the record.
 
 Invariant: the record is committed with the user's statements, or neither is. It deliberately joins no transaction that was open
 before: its commit would be the caller's, so the next line of the job would not know whether the step is done, and the record of

@@ -1,6 +1,7 @@
 """Make an attempt's outcome from the value that `work` returned or the exception that it raised.
 
-Run by the slot that executed the job, in the slot's own thread of a worker process, so code of the user's runs here too
+Run by the slot that executed the job: in an executor's or a bundle's thread, or on the event loop of a worker process; of an
+isolated job in the main thread of the job's own process; in a test in its thread. Code of the user's runs here too
 (`retry_delay`, the text of an exception, a subscriber of events): a slot shows that as SETTLING. It keeps nothing, and
 deliberately writes nothing: the slot puts the outcome into its job, and the completer writes it.
 """

@@ -1,9 +1,12 @@
 """Execute one job in a process of its own, from the request to its fate.
 
 Runs in a child of the nursery, which the nursery has forked for this job (nursery.py); in its main thread, which alone writes
-the attributes of `Attempt`. The worker is the one that the nursery has inherited, with its hooks. The attempt is settled here, so
-the code of the user's that has a say in the outcome (`retry_delay`, the text of an exception) is as isolated as `work` is; the
-worker process gets the fate, and no object of the user's.
+the attributes of `Attempt`, but for `_unsent` and `_in_message`: any thread that sends writes these under the lock. The main
+thread makes the `_Batch`. Nobody writes it afterwards but the code of the job: `max_attempts` (`allow`) and `steps` are written
+by its thread, or by one that it has started; a rule around the attempt may shorten `timeout`, in the main thread. The worker is
+the one that the nursery has inherited, with its hooks. The attempt is settled here, so the code of the user's that has a say in
+the outcome (`retry_delay`, the text of an exception) is as isolated as `work` is; the worker process gets the fate, and no
+object of the user's.
 
 A word of the worker process comes through the socket, together with SIGTERM, so that it ends a sleep: the handler reads it, and
 raises its exception where `work` is. A coroutine is cancelled instead, at its next await.
@@ -256,7 +259,8 @@ class Attempt:
             return  # this is a process that the job has forked, for which nobody listens
         ours = threading.current_thread() is threading.main_thread()
         within = ours and self._sending  # a finalizer of the user's has run in the middle of this function
-        self._sending = self._sending or ours
+        if ours:
+            self._sending = True
         try:
             with self._lock:
                 self._unsent.append(packed(message))

@@ -36,7 +36,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
 
 
 class Records:
-    """The way to the records of steps from one process."""
+    """The way to the records of steps from the threads of one process.
+
+    Made by the main thread of a worker process (work/reach.py). Whoever executes a job may add to `_pools` in one step; there
+    is an entry for each home of connections: the process, or an event loop.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -35,7 +35,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.01, 1.0
 
 
 class AsyncRecords:
-    """The way to the records of steps from one event loop."""
+    """The way to the records of steps from the event loops of one process.
+
+    Made by the main thread of a worker process (work/reach.py). Whoever executes a job may add to `_pools` in one step; there
+    is an entry for each home of connections: the process, or an event loop.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

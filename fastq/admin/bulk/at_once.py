@@ -1,4 +1,4 @@
-"""Change jobs over a connection of the caller's, for an operator: the functions beside this module, run at once.
+"""Change jobs at once, over a connection of the caller's, for an operator: the functions of the modules beside this one.
 
 They run in the thread that calls them: the main thread of `fastq jobs`, `operations` and `audit`, or a thread of a program that
 uses `fastq.admin.bulk`. They keep nothing; the connection is the caller's (admin/session.py).
