@@ -145,16 +145,24 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@functools.cache
 def short(path: Path) -> str:
     """Return a module's path below fastq/, without its ending."""
     return str(path.relative_to(ROOT / "fastq").with_suffix(""))
 
 
+@functools.cache
 def room_of(module: str) -> str | None:
     """Return the room of a module, given as in `work/claim/producer` or `fastq.work.claim.producer`; None if it has none."""
     parts = module.removeprefix("fastq.").replace(".", "/").split("/")
     rooms = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((room for room in rooms if room in LEVEL_OF), None)
+
+
+@functools.cache  # each test looks at all modules
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a module."""
+    return ast.parse(path.read_text())
 
 
 def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
@@ -165,16 +173,19 @@ def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
             yield from running_nodes(node)
 
 
-def imports(path: Path, nodes: Callable[[ast.AST], Iterator[ast.AST]]) -> Iterator[str]:
-    """Yield what a module imports, `from fastq import x` as `fastq.x`; `nodes` says whether what it imports for types counts."""
-    for node in nodes(ast.parse(path.read_text())):
+@functools.cache
+def imports(path: Path, nodes: Callable[[ast.AST], Iterator[ast.AST]]) -> set[str]:
+    """Return the imports of a module, `from fastq import x` as `fastq.x`; `nodes` says whether those for types count."""
+    found = set()
+    for node in nodes(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{named(path)}: imports are absolute"
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
-                yield name if name in OURS else str(node.module)
+                found.add(name if name in OURS else str(node.module))
+    return found
 
 
 def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -188,7 +199,7 @@ def lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def test_modules_and_functions_are_short(path):
     """How branched a function may be is ruff's to say: C901 in pyproject.toml."""
     source = path.read_text()
-    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    functions = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
 
     assert len(source.splitlines()) <= MODULE_LINES
     assert len(source) <= MODULE_CHARACTERS
@@ -206,11 +217,11 @@ def test_no_two_modules_have_one_name():
 def test_imports_go_down_and_never_to_a_room_of_the_same_level(path):
     own = room_of(short(path))
     assert own is not None, f"{named(path)} is in no room: give it a place in ROOMS in tests/test_house.py"
-    for module in set(imports(path, ast.walk)):
+    for module in imports(path, ast.walk):
         other = room_of(module) if module.startswith("fastq.") and module not in ("fastq._fastq", "fastq.sql") else None
         if other in (None, own) or LEVEL_OF[other] < LEVEL_OF[own]:
             continue
-        running = module in set(imports(path, running_nodes))
+        running = module in imports(path, running_nodes)
         assert not running, f"{named(path)} imports {module}, which is not below it"
         assert any((short(path), above) in TYPES_ALONE for above in (module[6:].replace(".", "/"), other))
 
@@ -236,8 +247,8 @@ def test_a_room_is_seen_at_a_glance_and_begins_with_a_sentence(room):
 @pytest.mark.parametrize("path", MODULES, ids=named)
 def test_each_thing_has_one_door(path):
     used = {door for module in imports(path, running_nodes) for door in DOORS if (module + ".").startswith(door + ".")}
-    tree = ast.parse(path.read_text())
-    touched = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "os"}
+    attributes = (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute))
+    touched = {node.attr for node in attributes if isinstance(node.value, ast.Name) and node.value.id == "os"}
     name = short(path)
 
     assert {door for door in used if name not in DOORS[door]} == set()
@@ -262,7 +273,7 @@ def test_a_statement_begins_with_what_caller_index_and_locks(path):
 @functools.cache
 def strings(path: Path) -> set[str]:
     """Return the strings that a module holds."""
-    return {n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return {n.value for n in ast.walk(tree_of(path)) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
 
 
 @pytest.mark.parametrize("path", [path for path in STATEMENTS if path.parent.name == "sql"], ids=named)

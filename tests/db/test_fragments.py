@@ -7,6 +7,7 @@ here. Each comparison is a function of the texts that returns faults; the mutant
 import re
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import cache
 from itertools import zip_longest
 
 import psycopg
@@ -50,6 +51,7 @@ NOTED = (
 DUE = "scheduled_at <= clock_timestamp() and state = any ('{scheduled,retryable}'::fastq.state[])"
 
 
+@cache  # each mutant changes one statement of all
 def plain(text):
     """Return a text without comments, on one line, with one blank where there were several."""
     return " ".join(re.sub(r"(^|\s)--[^\n]*", " ", text).split())
@@ -97,6 +99,7 @@ def items(text):
     return found
 
 
+@cache
 def ctes(text):
     """Return the parts of a `with` by name; the name has its columns with it, where it has some."""
     text = plain(text)
@@ -104,15 +107,19 @@ def ctes(text):
     return {head[1]: inside(text, head.end()) for head in heads}
 
 
+@cache
 def inserts(text, table):
-    """Yield the columns and the expressions of each `insert ... select` into a table."""
-    text = plain(text)
+    """Return the columns and the expressions of each `insert ... select` into a table."""
+    text, pairs = plain(text), []
     for found in re.finditer(rf"insert into fastq\.{table} (?=\()", text):
         columns = inside(text, found.end())
         rest = text[found.end() + len(columns) + 2 :]
         chosen = re.match(r"\s*\)?\s*(?:overriding system value )?select (.*)", rest)
         assert chosen, f"expected a select behind the columns, got {rest[:60]}"
-        yield items(columns), [re.sub(r"^(job|schedule|ticked)\.", "", item) for item in items(before(chosen[1], "from"))]
+        pairs.append(
+            (items(columns), [re.sub(r"^(job|schedule|ticked)\.", "", item) for item in items(before(chosen[1], "from"))])
+        )
+    return pairs
 
 
 def differences(kind, found):
