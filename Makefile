@@ -38,7 +38,7 @@ unit: build  ## run the tests that need no database: what to run after each edit
 	$(BIN)/pytest -q -n 2 -m 'not slow and not server' $(UNIT)
 
 test: build  ## run the tests, on Postgres 18
-	@echo "some 12,100 tests, some 5 minutes on two cores that have nothing else to do"
+	@echo "some 12,000 tests, some 5 minutes on two cores that have nothing else to do"
 	$(BIN)/pytest -q -n 4 --dist loadfile -m 'not slow and not further'
 
 further: build  ## run the tests of the docs, examples, commands, benchmarks, features in whole hosts, and of hosts that take leading from each other

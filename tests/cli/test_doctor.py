@@ -14,6 +14,8 @@ from fastq.admin import doctor
 from tests.cli.conftest import command, environment
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 KEYS = {"check", "level", "found", "means", "remedy", "subject", "asked"}
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 SHEET = """insert into fastq.job_log (job, claim, start_at, attempt, size, lines, ended, kind, text)
     values (1, %s, %s, %s, %s, %s, %s, 'nap', %s)"""
 LINE = "2026-11-19T08:04:11.123Z\tinfo\tshop.mail\t"

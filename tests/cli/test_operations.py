@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.further
+
 
 @pytest.fixture
 def notes(on_database):

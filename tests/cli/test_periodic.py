@@ -10,6 +10,8 @@ from tests.db.jobs import session
 from tests.db.test_periodic import declare, registry_of
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 
 @pytest.fixture
 def schedules(database):

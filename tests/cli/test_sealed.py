@@ -7,6 +7,8 @@ import pytest
 
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 APP = """
 from dataclasses import dataclass
 

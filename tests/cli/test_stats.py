@@ -8,6 +8,8 @@ from fastq.cli.history.stats import span
 from fastq.statistics.bins import OF_WAITS, bin_of
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 ROW = """insert into fastq.stat select date_trunc('minute', now()) - %s * interval '1 minute', 1, %s, %s, %s, %s, 1, 1, 1, 1,
     array[%s, %s]::smallint[], array[%s, %s]::bigint[]"""
 

@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+
 from tests.helpers import execute
+
+pytestmark = pytest.mark.further
 
 
 def test_a_signal_is_sent_once_and_shown_with_the_steps(on_database, database):

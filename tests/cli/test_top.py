@@ -18,6 +18,8 @@ from tests.cli.terminals import terminal
 from tests.helpers import execute, wait_for
 from tests.proxy import Proxy
 
+pytestmark = pytest.mark.further
+
 APP = """
 import time
 from dataclasses import dataclass

@@ -6,6 +6,8 @@ import pytest
 
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 END = """insert into fastq.job_archive (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue,
         kind, args, errors, output)
     select nextval('fastq.job_id_seq'), now(), now(), %s::fastq.state, 1, 1, 1, 0, 'default', 'nap', '{}', %s::jsonb, %s::json"""

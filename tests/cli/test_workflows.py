@@ -8,6 +8,8 @@ import pytest
 from fastq import Args, Client, Workflow
 from tests.helpers import execute
 
+pytestmark = pytest.mark.further
+
 
 @dataclass
 class DoArgs(Args, kind="do"):

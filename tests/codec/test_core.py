@@ -110,6 +110,7 @@ def test_the_core_compiles_without_a_warning(tmp_path):
     run(tmp_path, "warnings")
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not HAS_COMPILER or shutil.which("readelf") is None, reason="needs make, a C compiler and readelf")
 def test_the_core_compiles_so_that_a_mistake_in_it_does_little_harm(tmp_path):
     library = tmp_path / "core.so"
@@ -124,6 +125,7 @@ def test_the_core_compiles_so_that_a_mistake_in_it_does_little_harm(tmp_path):
     assert re.search(r"GNU_STACK .* RW ", found.stdout), "its stack may be executed"
 
 
+@pytest.mark.further
 @pytest.mark.skipif(not HAS_COMPILER, reason="needs make and a C compiler")
 def test_the_kept_inputs_and_mutations_of_them_run_clean_under_the_sanitizers(tmp_path):
     assert "20000 runs" in run(tmp_path, "fuzz-core", "RUNS=20000", "FUZZER=driver")

@@ -51,7 +51,7 @@ class Awaited:
         self._closed = True
 
 
-@pytest.fixture(params=[Client, Awaited], ids=["blocking", "async"])
+@pytest.fixture(params=[pytest.param(Client, id="blocking"), pytest.param(Awaited, id="async", marks=pytest.mark.further)])
 def client_of(request):
     """Give a function that makes a client of a database."""
     made = []

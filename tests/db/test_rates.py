@@ -262,6 +262,7 @@ def test_a_job_heavier_than_a_bucket_waits_for_a_full_one_and_those_behind_it_fo
     assert let_go(connection) == ids
 
 
+@pytest.mark.further
 def test_an_operators_time_and_burst_hold_over_the_codes_until_they_are_removed(client, site, connection, clock):
     chore = Gatekeeper()
     client.enqueue_many([Call(1)] * 200)

@@ -10,7 +10,7 @@ from fastq.statistics.bins import ERROR
 from fastq.work.codec.timed import SHARE
 from tests.helpers import execute, wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 APP = "tests.process.counted:registry"
 SLEPT = 0.05  # s

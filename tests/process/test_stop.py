@@ -10,6 +10,8 @@ from tests.process.conftest import APP, SESSIONS, title
 
 pytestmark = pytest.mark.process
 
+HANDLERS = "tests.process.handlers:registry"  # an application that handles signals itself
+
 
 def process_rows(jobs):
     """Return the registered processes."""
@@ -172,8 +174,17 @@ def test_a_second_signal_does_not_wait_for_a_fork_server_that_hangs(supervise, j
     assert (jobs.fate(id_).state, jobs.fate(id_).attempt, jobs.fate(id_).crashes) == ("available", 0, 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("app", [APP, "tests.process.handlers:registry"])  # the other one handles signals itself
+@pytest.mark.parametrize(
+    ("app", "number"),
+    [
+        (APP, signal.SIGTERM),
+        pytest.param(APP, signal.SIGINT, marks=pytest.mark.further),
+        pytest.param(APP, signal.SIGHUP, marks=pytest.mark.further),
+        (HANDLERS, signal.SIGINT),
+        pytest.param(HANDLERS, signal.SIGTERM, marks=pytest.mark.further),
+        pytest.param(HANDLERS, signal.SIGHUP, marks=pytest.mark.further),
+    ],
+)
 def test_a_signal_to_the_whole_process_group_stops_in_order(supervise, jobs, number, app):
     supervisor = supervise(app, procs=2)
     ids = jobs.add_all("nap", [{"seconds": 0.4}] * 4)

@@ -9,7 +9,7 @@ import pytest
 from tests.db.test_roles import GRANTS, PREFIX
 from tests.helpers import wait_for
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.further]
 
 ROLE = f"{PREFIX}worker"
 

@@ -11,7 +11,7 @@ ARROW_SEEDS = 150  # each arrow is gone along ten times and more in them
 BOUND = 300  # seeds within which a mutant is found; most are within five, the rarest within a hundred
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.further) for first in range(CHUNK, SEEDS, CHUNK))])
 def test_every_job_is_claimed_once_and_none_is_left_behind_whatever_the_schedule(first):
     for seed in range(first, first + CHUNK):
         try:

@@ -63,6 +63,7 @@ def exists(local, zone):
     return shown(local.replace(tzinfo=zone).astimezone(UTC), zone) == local
 
 
+@pytest.mark.further
 def test_the_transitions_of_the_test_are_those_of_the_zones():
     known = transitions()
 
@@ -72,6 +73,7 @@ def test_the_transitions_of_the_test_are_those_of_the_zones():
     assert any(shown(moment, ZoneInfo("Asia/Beirut")).time() == time(1) for moment, _, _ in known["Asia/Beirut"]), "at midnight"
 
 
+@pytest.mark.further
 def test_a_daily_schedule_has_one_tick_per_local_date_over_every_transition_of_every_zone():
     for name, changes in transitions().items():
         zone = ZoneInfo(name)
