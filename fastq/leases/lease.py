@@ -26,6 +26,7 @@ import secrets
 import socket
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastq.config import Config, settled
@@ -72,9 +73,8 @@ MAX_NAME = 180
 """Bytes of a user's name; the table allows 200, with the prefix."""
 
 
-def boottime() -> float:
-    """Return seconds on a clock that nobody sets and that counts while the machine is suspended."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+boottime = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""Return seconds on a clock that nobody sets and that counts while the machine is suspended."""
 
 
 _identities: dict[int, str] = {}  # by pid, so that a fork has none; made by whichever thread asks first
