@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from fastq.jobs.worker import Worker
 
-CURRENT = "fastq.hooks.current"
-"""The module that says which job is the current one: who asks for that imports it."""
+CURRENT, DJANGO = "fastq.hooks.current", "django.conf"
+"""The module that says which job is the current one, and that of Django's settings: a program that needs one has imported it."""
 
 
 def call_of(worker: Worker[Any]) -> Callable[[Any], Any]:
@@ -35,7 +35,7 @@ def call_of(worker: Worker[Any]) -> Callable[[Any], Any]:
     current = sys.modules.get(CURRENT)
     if current is not None:
         work = current.within(work, is_async=worker.is_async)
-    return django_jobs.within(work, is_async=worker.is_async)
+    return django_jobs.within(work, is_async=worker.is_async) if DJANGO in sys.modules else work
 
 
 def many_of(worker: Worker[Any]) -> Callable[[Any], Any]:
@@ -46,7 +46,7 @@ def many_of(worker: Worker[Any]) -> Callable[[Any], Any]:
     work = worker.called or worker.work_many
     if timed():
         work = timing.within_many(work, is_async=worker.is_async)
-    return django_jobs.within(work, is_async=worker.is_async)
+    return django_jobs.within(work, is_async=worker.is_async) if DJANGO in sys.modules else work
 
 
 def unrun(value: object) -> TypeError | Retry | None:

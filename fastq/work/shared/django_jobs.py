@@ -1,9 +1,10 @@
 """Treat each job as Django treats a request, if the application has a Django.
 
-`within` is asked by the producer's thread of a worker process, once per kind and claim; the function that it returns runs in
-executor threads and on the event loop. The connections are Django's; ours are the threads without a job (`_free`) alone. Django
-keeps a connection per thread and looks after it between requests only: there, and nowhere else, it closes one that broke or is
-older than CONN_MAX_AGE. Without that a connection which was cut once fails all jobs of its thread for ever.
+`within` is asked in a program that has imported Django (called.py): by the producer's thread of a worker process, once per kind
+and claim. The function that it returns runs in executor threads and on the event loop. The connections are Django's; ours are the
+threads without a job (`_free`) alone. Django keeps a connection per thread and looks after it between requests only: there, and
+nowhere else, it closes one that broke or is older than CONN_MAX_AGE. Without that a connection which was cut once fails all jobs
+of its thread for ever.
 
 An async job calls Django through asgiref, which runs all such calls of a process in one thread by default. Under ASGI each
 request has a thread of its own, and so has each job here: else one slow query would hold up all jobs, and the end of one job
@@ -44,9 +45,8 @@ def left_alone() -> Iterator[None]:
 
 
 def within(work: Callable[[Any], Any], *, is_async: bool) -> Callable[[Any], Any]:
-    """Return the function to call with each job of a worker: its `work`, with Django's part around it if there is a Django."""
-    conf = sys.modules.get("django.conf")
-    if conf is None or not conf.settings.configured or _left_alone:
+    """Return the function to call with each job of a worker: its `work`, with Django's part around it if a Django is set up."""
+    if not sys.modules["django.conf"].settings.configured or _left_alone:
         return work
     return functools.partial(_await_job if is_async else _run_job, work)
 
