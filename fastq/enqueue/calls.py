@@ -21,7 +21,7 @@ from fastq.args.queues import QUEUES
 from fastq.enqueue.items import Enqueue, encoded, several
 from fastq.errors import OptionError
 from fastq.hooks.asking import asked
-from fastq.jobs.spec import UNIT, JobSpec, Options, carrying, check_names, gated, is_gated, keyed, spec_of, unique_of
+from fastq.jobs.spec import UNIT, JobSpec, Options, carrying, check_names, gated, keyed, spec_of, unique_of
 from fastq.postgres import hints
 from fastq.texts import in_ascii
 
@@ -97,12 +97,13 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int, hoo
     carried = None
     if of.asked or hooks:
         options, carried = asked(hooks, of, args, options)
-    spec, text = carrying(spec_of(of, options), carried), of.codec.encode(args, max_bytes)
+    spec, unique = carrying(spec_of(of, options), carried), unique_of(of, options)
+    text = of.codec.encode(args, max_bytes)
     if of.gates or spec.queue in QUEUES:
         spec = gated(spec, of.gates_of(args, spec.queue))
-    if (unique := unique_of(of, options)) is not None:
+    if unique is not None:
         call = _unique([(keyed(spec, of.key_of(unique, args, text, spec.queue)), text)])
-    elif is_gated(spec):
+    elif spec.gates is not None:
         call = call_of("job_enqueue_gated", [(spec, text)])
     else:
         call = Call("job_enqueue", (*spec[:4], text.decode(), *spec[4:COLUMNS]), wakes_of(spec))
@@ -119,7 +120,7 @@ def many(
         return None
     if any(spec.asked is not None for spec, _ in rows):
         return _unique(rows)
-    statement = "job_enqueue_gated" if any(is_gated(spec) for spec, _ in rows) else "job_enqueue_many"
+    statement = "job_enqueue_gated" if any(spec.gates is not None for spec, _ in rows) else "job_enqueue_many"
     return call_of(statement, rows)
 
 
@@ -131,7 +132,7 @@ def _unique(rows: list[Row]) -> Call:
 def call_of(statement: str, rows: Sequence[Row], *more: object) -> Call:
     """Make the call of a statement that takes several jobs, and perhaps more lists."""
     specs = [spec for spec, _ in rows]
-    kinds, queues, priorities, max_attempts, tags, delays, times, metas, _ = zip(*specs, strict=True)
+    kinds, queues, priorities, max_attempts, tags, delays, times, metas, *_ = zip(*specs, strict=True)
     values = (
         RECORD.join(kinds),
         RECORD.join(queues),
@@ -149,5 +150,5 @@ def call_of(statement: str, rows: Sequence[Row], *more: object) -> Call:
 def wakes_of(spec: JobSpec) -> set[str]:
     """Return the hints to send: a given time may have passed already, so it wakes the queue and the promotion."""
     scheduled = {hints.DUE.word} if spec.delay is not None or spec.at is not None else set()
-    now = hints.GATE.word if is_gated(spec) else spec.queue
+    now = hints.GATE.word if spec.gates is not None else spec.queue
     return scheduled if spec.delay is not None else scheduled | {now}

@@ -19,7 +19,7 @@ from fastq.args.meta import quoted
 from fastq.enqueue.calls import RECORD
 from fastq.enqueue.items import encoded, several
 from fastq.errors import OptionError
-from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, gates_in, is_gated, when
+from fastq.jobs.spec import UNIT, JobSpec, Options, check_names, when
 from fastq.postgres import hints
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ class Copy:
         rows = encoded(several(items), kind, Options(**{**options, "delay": None, "at": at}), max_bytes, hooks)
         first = next(rows, None)
         self._rows = chain([first] if first is not None else [], rows)
-        self._gated = first is not None and at is None and is_gated(first[0])
+        self._gated = first is not None and at is None and first[0].gates is not None
         self._at = at
         self.count = 0
         self.wakes: set[str] = set()
@@ -94,14 +94,14 @@ class Copy:
         yield b"".join(block)
 
     def _end(self, spec: JobSpec) -> bytes:
-        if is_gated(spec) is not self._gated:
+        gates = spec.gates
+        if (gates is not None) is not self._gated:
             raise OptionError(
                 "enqueue_copy takes jobs that go through gates, or jobs that do not, and here are both; copy them apart, or take "
                 "enqueue_many"
             )
-        if not self._gated:
+        if gates is None:
             return b"\n"
-        gates = gates_in(spec)
         self._lines[spec.queue, gates, spec.priority] = None
         return b"\t\\N\twaiting\t" + _escaped(gates.encode()) + b"\n"
 

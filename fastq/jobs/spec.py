@@ -41,10 +41,6 @@ UNIT = "\x1f"
 """The character that joins the tags of one job in a statement's parameters; no tag has it."""
 
 
-_GATED = f'{{"{GATES.name}":'
-"""How the meta of a job begins that goes through gates: `gated` puts them first."""
-
-
 class Options(TypedDict, total=False):
     """How a job is enqueued; None stands for "not given"."""
 
@@ -76,6 +72,7 @@ class JobSpec(NamedTuple):
     at: datetime | None
     meta: str | None = None  # JSON, see args/meta.py
     asked: Asked | None = None  # the key of a unique job
+    gates: str | None = None  # JSON: those that the job goes through; its meta has them, too
 
 
 def check_names(options: Options) -> None:
@@ -117,7 +114,8 @@ def gated(spec: JobSpec, gates: str | None) -> JobSpec:
     if gates is None:
         return spec
     rest = f",{spec.meta[1:]}" if spec.meta else "}"
-    return spec._replace(meta=f"{_GATED}{meta.in_ascii(msgspec.json.encode(gates).decode())}{rest}")
+    text = meta.in_ascii(msgspec.json.encode(gates).decode())
+    return spec._replace(meta=f'{{"{GATES.name}":{text}{rest}', gates=gates)
 
 
 def _check_order(kind: Kind[Any], priority: object) -> None:
@@ -150,16 +148,6 @@ def carrying(spec: JobSpec, carried: str | None) -> JobSpec:
         return spec
     rest = f"{spec.meta[:-1]}," if spec.meta else "{"
     return spec._replace(meta=f'{rest}"{meta.CARRIED.name}":{meta.in_ascii(carried)}}}')
-
-
-def is_gated(spec: JobSpec) -> bool:
-    """Tell whether the job goes through gates."""
-    return spec.meta is not None and spec.meta.startswith(_GATED)
-
-
-def gates_in(spec: JobSpec) -> str:
-    """Return the gates of a job that goes through some."""
-    return str(msgspec.json.decode(spec.meta or "{}")[GATES.name])
 
 
 def when(delay: object, at: object) -> tuple[float | None, datetime | None]:
