@@ -14,8 +14,8 @@ It deliberately sends no wake-up more often than wake_limiter.py allows; the wor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastq.adapters import drivers
@@ -49,7 +49,13 @@ class Sessions:
         self._limiter = WakeLimiter()
         if settings.config.poll_only:
             self._limiter.rest(math.inf)  # nobody listens
-        self._pool = pool.Pool(settings.url, prepare=settings.prepare, seconds=settings.seconds)  # opens nothing yet
+        self._pool = pool.Pool(
+            settings.url,
+            prepare=settings.prepare,
+            seconds=settings.seconds,
+            explained=lambda error: refusals.explained(error, settings.schema),
+        )  # opens nothing yet
+        self.connection = self._pool.connection  # lends one of our own
         self._later = in_threads.Later()
         self.ends = Ends(self._read, lambda: self._pool.reached)
 
@@ -58,11 +64,12 @@ class Sessions:
         if conn is not None:
             return self._run_on(conn, call, wake=wake)
         text = qualified(call.statement, self._schema)
-        with self.connection() as connection:
-            lead = wake and self._limiter.lead(call.wakes)
-            rows = self._sending(
-                connection, lambda hint: pool.run(connection, text, (*call.values, hint, self._channel)), wake=lead
-            )
+        lead = wake and self._limiter.lead(call.wakes)
+        with self.connection() as own:
+            try:
+                rows: Rows = pool.run(own, text, (*call.values, lead, self._channel))
+            except Exception as error:  # noqa: BLE001 - raised again unless it is the hint's fault
+                rows = self._without_hint(error, own, lambda hint: pool.run(own, text, (*call.values, hint, self._channel)))
         if wake and not lead:
             self._come_back(self._limiter.trail(call.wakes))
         return rows
@@ -98,21 +105,17 @@ class Sessions:
         with self.connection() as own, own.transaction() if whole else nullcontext():
             return self._go_on(asking, ask, own, own=True)
 
-    @contextmanager
-    def connection(self, *, patient: bool = True) -> Iterator[Any]:
-        """Lend a connection of our own; if not `patient`, one that can be had now."""
-        try:
-            with self._pool.connection(patient=patient) as connection:
-                yield connection
-        except Failed as error:
-            explained = refusals.explained(error, self._schema)
-            if explained is error:
-                raise
-            raise explained from error
-
     def sending(self, conn: Any, run: Callable[[bool], Rows], *, wake: bool = True) -> Rows:
-        """Run a statement with its hint, unless the server has no room for hints now."""
-        return self._sending(conn, run, wake=wake and not self._limiter.resting)
+        """Run a statement with its hint, unless the server has no room for hints now.
+
+        In the caller's own transaction nothing is run again: the server refuses at the caller's commit.
+        """
+        if not wake or self._limiter.resting:
+            return run(False)
+        try:
+            return run(True)
+        except Exception as error:  # noqa: BLE001 - raised again unless it is the hint's fault
+            return self._without_hint(error, conn, run)
 
     def wake_on(self, conn: Any, names: Collection[str]) -> None:
         """Wake queues by a statement of its own."""
@@ -182,25 +185,17 @@ class Sessions:
         with self._settings.remedy:
             return self.sending(conn, lambda hint: drivers.run(conn, text, (*carried.values, hint, self._channel)), wake=wake)
 
-    def _sending(self, conn: Any, run: Callable[[bool], Rows], *, wake: bool) -> Rows:
-        """Run a statement with its hint, and once more without one if the server has no room for it.
-
-        In the caller's own transaction nothing is run again: the server refuses at the caller's commit.
-        """
-        if not wake:
-            return run(False)
-        try:
-            return run(True)
-        except Exception as error:
-            if not hints.refused(error):
-                raise
-            self._limiter.rest(hints.REST)
-            rows = run(False)
-            with suppress(Exception):  # done for its effect and for the log, by any library
-                [queue] = drivers.run(conn, qualified("hint_queue", self._schema), ())
-                if hints.tell(error, *queue):
-                    self._limiter.rest(0.0)
-            return rows
+    def _without_hint(self, error: Exception, conn: Any, run: Callable[[bool], Rows]) -> Rows:
+        """Run a statement once more without its hint, for which the server had no room; raise the error if it is another one."""
+        if not hints.refused(error):
+            raise error
+        self._limiter.rest(hints.REST)
+        rows = run(False)
+        with suppress(Exception):  # done for its effect and for the log, by any library
+            [queue] = drivers.run(conn, qualified("hint_queue", self._schema), ())
+            if hints.tell(error, *queue):
+                self._limiter.rest(0.0)
+        return rows
 
     def _come_back(self, delay: float | None) -> None:
         """Send the trailing wake-ups so much later; None if another call will."""
@@ -211,7 +206,7 @@ class Sessions:
         names, delay = self._limiter.take(everything)
         if names:
             # A hint: without it the next poll finds the jobs.
-            with suppress(*Failed), self._pool.connection(patient=False) as connection:
+            with suppress(*Failed, FastqError), self.connection(patient=False) as connection:
                 self.wake_on(connection, names)
         if not everything:
             self._come_back(delay)

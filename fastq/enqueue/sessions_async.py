@@ -13,8 +13,8 @@ It deliberately sends no wake-up more often than wake_limiter.py allows; the wor
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastq.adapters import drivers_async
@@ -48,7 +48,13 @@ class AsyncSessions:
         self._limiter = WakeLimiter()
         if settings.config.poll_only:
             self._limiter.rest(math.inf)  # nobody listens
-        self._pool = pool_async.AsyncPool(settings.url, prepare=settings.prepare, seconds=settings.seconds)  # opens nothing yet
+        self._pool = pool_async.AsyncPool(
+            settings.url,
+            prepare=settings.prepare,
+            seconds=settings.seconds,
+            explained=lambda error: refusals.explained(error, settings.schema),
+        )  # opens nothing yet
+        self.connection = self._pool.connection  # lends one of our own
         self._later = in_loop.Later()
         self.ends = AsyncEnds(self._read, lambda: self._pool.reached)
 
@@ -57,11 +63,14 @@ class AsyncSessions:
         if conn is not None:
             return await self._run_on(conn, call, wake=wake)
         text = qualified(call.statement, self._schema)
-        async with self.connection() as connection:
-            lead = wake and self._limiter.lead(call.wakes)
-            rows = await self._sending(
-                connection, lambda hint: pool_async.run(connection, text, (*call.values, hint, self._channel)), wake=lead
-            )
+        lead = wake and self._limiter.lead(call.wakes)
+        async with self.connection() as own:
+            try:
+                rows: Rows = await pool_async.run(own, text, (*call.values, lead, self._channel))
+            except Exception as error:  # noqa: BLE001 - raised again unless it is the hint's fault
+                rows = await self._without_hint(
+                    error, own, lambda hint: pool_async.run(own, text, (*call.values, hint, self._channel))
+                )
         if wake and not lead:
             self._come_back(self._limiter.trail(call.wakes))
         return rows
@@ -97,21 +106,17 @@ class AsyncSessions:
         async with self.connection() as own, own.transaction() if whole else nullcontext():
             return await self._go_on(asking, ask, own, own=True)
 
-    @asynccontextmanager
-    async def connection(self, *, patient: bool = True) -> AsyncIterator[Any]:
-        """Lend a connection of our own; if not `patient`, one that can be had now."""
-        try:
-            async with self._pool.connection(patient=patient) as connection:
-                yield connection
-        except Failed as error:
-            explained = refusals.explained(error, self._schema)
-            if explained is error:
-                raise
-            raise explained from error
-
     async def sending(self, conn: Any, run: Callable[[bool], Awaitable[Rows]], *, wake: bool = True) -> Rows:
-        """Run a statement with its hint, unless the server has no room for hints now."""
-        return await self._sending(conn, run, wake=wake and not self._limiter.resting)
+        """Run a statement with its hint, unless the server has no room for hints now.
+
+        In the caller's own transaction nothing is run again: the server refuses at the caller's commit.
+        """
+        if not wake or self._limiter.resting:
+            return await run(False)
+        try:
+            return await run(True)
+        except Exception as error:  # noqa: BLE001 - raised again unless it is the hint's fault
+            return await self._without_hint(error, conn, run)
 
     async def wake_on(self, conn: Any, names: Collection[str]) -> None:
         """Wake queues by a statement of its own."""
@@ -183,25 +188,17 @@ class AsyncSessions:
                 conn, lambda hint: drivers_async.run(conn, text, (*carried.values, hint, self._channel)), wake=wake
             )
 
-    async def _sending(self, conn: Any, run: Callable[[bool], Awaitable[Rows]], *, wake: bool) -> Rows:
-        """Run a statement with its hint, and once more without one if the server has no room for it.
-
-        In the caller's own transaction nothing is run again: the server refuses at the caller's commit.
-        """
-        if not wake:
-            return await run(False)
-        try:
-            return await run(True)
-        except Exception as error:
-            if not hints.refused(error):
-                raise
-            self._limiter.rest(hints.REST)
-            rows = await run(False)
-            with suppress(Exception):  # done for its effect and for the log, by any library
-                [queue] = await drivers_async.run(conn, qualified("hint_queue", self._schema), ())
-                if hints.tell(error, *queue):
-                    self._limiter.rest(0.0)
-            return rows
+    async def _without_hint(self, error: Exception, conn: Any, run: Callable[[bool], Awaitable[Rows]]) -> Rows:
+        """Run a statement once more without its hint, for which the server had no room; raise the error if it is another one."""
+        if not hints.refused(error):
+            raise error
+        self._limiter.rest(hints.REST)
+        rows = await run(False)
+        with suppress(Exception):  # done for its effect and for the log, by any library
+            [queue] = await drivers_async.run(conn, qualified("hint_queue", self._schema), ())
+            if hints.tell(error, *queue):
+                self._limiter.rest(0.0)
+        return rows
 
     def _come_back(self, delay: float | None) -> None:
         """Send the trailing wake-ups so much later; None if another call will."""
@@ -212,8 +209,8 @@ class AsyncSessions:
         names, delay = self._limiter.take(everything)
         if names:
             # A hint: without it the next poll finds the jobs.
-            with suppress(*Failed):
-                async with self._pool.connection(patient=False) as connection:
+            with suppress(*Failed, FastqError):
+                async with self.connection(patient=False) as connection:
                     await self.wake_on(connection, names)
         if not everything:
             self._come_back(delay)

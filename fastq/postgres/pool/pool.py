@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 import select
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -98,7 +98,9 @@ def _within(seconds: float, waiting: Generator[Any, Any, Any]) -> Generator[Any,
 class Pool:
     """The connections of one process, which all its threads share."""
 
-    def __init__(self, url: str, *, prepare: bool, seconds: float) -> None:
+    def __init__(
+        self, url: str, *, prepare: bool, seconds: float, explained: Callable[[Exception], Exception] = lambda error: error
+    ) -> None:
         self.url = url
         self.prepare = prepare
         self.seconds = seconds
@@ -109,6 +111,7 @@ class Pool:
         )
         self._resting: list[TimedConnection] = []  # the last one has rested least, and is lent first; each change is one step
         self._free = in_threads.Semaphore(MAX_SIZE)
+        self._explained = explained  # turns an error of a connection into the one that the borrower is to see
 
     @contextmanager
     def connection(self, *, patient: bool = True) -> Iterator[TimedConnection]:
@@ -125,6 +128,11 @@ class Pool:
                 raise
             if not self._keep(connection):
                 connection.close()
+        except Failed as error:
+            explained = self._explained(error)
+            if explained is error:
+                raise
+            raise explained from error
         finally:
             self._free.release()
 

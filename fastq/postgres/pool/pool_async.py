@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import select
 import time
-from collections.abc import AsyncIterator, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -97,7 +97,9 @@ def _within(seconds: float, waiting: Generator[Any, Any, Any]) -> Generator[Any,
 class AsyncPool:
     """The connections of one event loop."""
 
-    def __init__(self, url: str, *, prepare: bool, seconds: float) -> None:
+    def __init__(
+        self, url: str, *, prepare: bool, seconds: float, explained: Callable[[Exception], Exception] = lambda error: error
+    ) -> None:
         self.url = url
         self.prepare = prepare
         self.seconds = seconds
@@ -110,6 +112,7 @@ class AsyncPool:
             TimedAsyncConnection
         ] = []  # the last one has rested least, and is lent first; each change is one step
         self._free = in_loop.Semaphore(MAX_SIZE)
+        self._explained = explained  # turns an error of a connection into the one that the borrower is to see
 
     @asynccontextmanager
     async def connection(self, *, patient: bool = True) -> AsyncIterator[TimedAsyncConnection]:
@@ -126,6 +129,11 @@ class AsyncPool:
                 raise
             if not self._keep(connection):
                 await connection.close()
+        except Failed as error:
+            explained = self._explained(error)
+            if explained is error:
+                raise
+            raise explained from error
         finally:
             self._free.release()
 
