@@ -60,7 +60,7 @@ class HandCompleter(Completer):
 
     def write(self) -> list[Job[Any]]:
         """Write a batch of outcomes; return its jobs, none when the outbox is empty."""
-        jobs = self.outbox.take(self._at_once)
+        jobs = self.outbox.take(self._at_once, 0.0)
         if jobs:
             self.writer.give_up_at = 0.0  # an error is the test's to hear of, not to be waited out
             self._settle(jobs)

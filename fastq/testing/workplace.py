@@ -92,7 +92,7 @@ class Workplace:
         self.feeds: list[Any] = [
             HandFeed(queue, [mode.lane(boards[mode.number], 1, _nobody) for mode in self.modes], self.errors)
         ]
-        self._writing = HandCompleter(config, self.outbox, lambda: connection, lambda _: None)
+        self._writing = HandCompleter(config, self.outbox, lambda: connection, self.desk)
         self.completer: Completer = self._writing
         self.held = Held(self)
         self.away = Away(config, self.held)

@@ -107,8 +107,8 @@ def main(seat: Seat) -> NoReturn:
 class Process:
     """The parts of one worker process, which are not replaced, and the main thread's loop.
 
-    The main thread alone writes the attributes, but for `_failed`, which whichever thread broke sets. Parts call `_connect`,
-    `_completed` and `_wake_producer` in their own threads; `_thread_broke` runs in the thread that broke.
+    The main thread alone writes the attributes, but for `_failed`, which whichever thread broke sets. Parts call `_connect` and
+    `_wake_producer` in their own threads; `_thread_broke` runs in the thread that broke.
     """
 
     def __init__(self, seat: Seat) -> None:
@@ -122,7 +122,7 @@ class Process:
         self._sit_down(stands=bool(singletons))
         self.feeds = [self._feed(number, queue) for number, queue in enumerate(config.concurrency)]
         tally = Tally() if config.stats else Untold()
-        self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self._completed, tally)
+        self.completer = Completer(config, self.outbox, lambda: self._connect("completer", 1), self.desk, tally)
         self.notes = Notes(lambda: db.session(config, seat.url, "progress"))
         self.scribe = Scribe(config.job_log_level, lambda: db.session(config, seat.url, "logs"))
         self.forwarder = Forwarder(config, lambda: db.session(config, seat.url, "events"))
@@ -308,9 +308,6 @@ class Process:
 
     def _wake_producer(self) -> None:
         self.producer.wake()
-
-    def _completed(self, count: int) -> None:
-        self.desk[board.ENDED] += count
 
     def _thread_broke(self, args: threading.ExceptHookArgs) -> None:
         """Tell of an exception in a thread of ours and end the process."""

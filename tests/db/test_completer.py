@@ -8,6 +8,7 @@ import pytest
 
 from fastq import events
 from fastq.args.kinds import Args
+from fastq.board.board import ENDED
 from fastq.config import Config
 from fastq.jobs.outcome import Cancel, Fate, Output, RateLimited, Snooze, failed
 from fastq.jobs.registry import Registry
@@ -231,9 +232,9 @@ def test_jobs_whose_rows_are_locked_hold_up_no_others_and_are_written_in_the_end
     rest[-1].outcome = Output("1")
     other.execute("begin")
     other.execute("update fastq.job set cancel_requested = true where id = $1", locked.id)  # as `cancel` does, in a transaction
-    outbox, done = Outbox(), []
+    outbox, desk = Outbox(), [0, 0]
     config = Config(statement_timeout=1.0)
-    writer = Completer(config, outbox, lambda: db.session(config, database, "completer"), done.append)
+    writer = Completer(config, outbox, lambda: db.session(config, database, "completer"), desk)
     writer.thread.start()
 
     outbox.jobs.extend([locked, *rest])
@@ -242,14 +243,14 @@ def test_jobs_whose_rows_are_locked_hold_up_no_others_and_are_written_in_the_end
     for job in claimed(connection, *["kept"] * 3):  # while the lock is held, others do not even wait for it once
         outbox.append(job)
         outbox.wake()
-    wait_for(lambda: sum(done) == 12, 20.0, "those that came later")
+    wait_for(lambda: desk[ENDED] == 12, 20.0, "those that came later")
 
     assert living(connection, locked.id)["state"] == "running"
     other.execute("commit")
     wait_for(lambda: count(connection, "job") == 0, 20.0, "the last one")
     writer.finish(time.monotonic() + 20)
     writer.thread.join(20)
-    assert (sum(done), writer.completed, writer.writer.unwritten) == (13, 13, 0)
+    assert (desk[ENDED], writer.completed, writer.writer.unwritten) == (13, 13, 0)
     assert {event.name for event in events} - {"jobs.completed"} == {"completer.waits"}
 
 
@@ -258,7 +259,7 @@ def test_a_row_that_stays_locked_is_left_at_the_end(database, connection, other,
     other.execute("begin")
     other.execute("select from fastq.job where id = $1 for update", locked.id)
     config = Config(statement_timeout=1.0)
-    writer = Completer(config, Outbox(), lambda: db.session(config, database, "completer"), lambda count: None)
+    writer = Completer(config, Outbox(), lambda: db.session(config, database, "completer"), [0, 0])
     writer.outbox.jobs.extend([locked, free])
     writer.thread.start()
     wait_for(lambda: count(connection, "job_archive") == 1, 20.0, "the other one")
@@ -271,16 +272,16 @@ def test_a_row_that_stays_locked_is_left_at_the_end(database, connection, other,
     other.execute("rollback")
 
 
-def test_a_full_outbox_is_written_by_two_thirds_of_a_batch(database, connection):
-    counts, outbox = [], Outbox()
-    writer = Completer(Config(batch=3), outbox, lambda: db.connect(database, role="completer"), counts.append)
+def test_a_full_outbox_is_written_by_two_thirds_of_a_batch(database, connection, events):
+    outbox = Outbox()
+    writer = Completer(Config(batch=3), outbox, lambda: db.connect(database, role="completer"), [0, 0])
     outbox.jobs.extend(claimed(connection, *["kept"] * 8))
 
     writer.thread.start()
     writer.finish(time.monotonic() + 10)
     writer.thread.join()
 
-    assert counts == [2, 2, 2, 2]
+    assert [event.fields["count"] for event in events if event.name == "jobs.completed"] == [2, 2, 2, 2]
 
 
 def test_jobs_that_found_a_rate_exceeded_are_told_of_once_in_a_while_with_their_number(connection):

@@ -166,7 +166,7 @@ def process_of(config: Config, url: str) -> Surroundings:
     executing = Threads(outbox, 0)
     lane = executing.lane(shared.lane(0, 0, 0), 4, lambda: None)
     feed = Feed(0, "default", [lane])
-    made = Completer(config, outbox, lambda: db.session(config, url, "completer"), lambda count: None)
+    made = Completer(config, outbox, lambda: db.session(config, url, "completer"), shared.desk(0))
     return Surroundings(config, Seat(1, *os.pipe()), shared, shared.desk(0), [feed], outbox, made, [executing])
 
 

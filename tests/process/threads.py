@@ -75,7 +75,7 @@ def working(url, claim_url, *, slots=SLOTS, **settings):
     shared = Board.make([slots], 1, ring_size(config))
     seat = Seat(1, *os.pipe())
     outbox = Outbox()
-    completer = Completer(config, outbox, lambda: db.connect(url, role="completer"), lambda count: None)
+    completer = Completer(config, outbox, lambda: db.connect(url, role="completer"), shared.desk(0))
     threads = Threads(outbox, 0)
     lane = threads.lane(shared.lane(0, 0, 0), slots, lambda: producer.wake())  # noqa: PLW0108 - it is made below
     feed = Feed(0, "default", [lane])

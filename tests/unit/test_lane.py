@@ -79,7 +79,7 @@ def test_who_is_woken_while_he_lies_down_wakes_the_next_while_there_are_jobs(lan
 def test_a_sleeping_completer_is_called_by_the_first_completion_alone():
     outbox = Outbox()
     woken = threading.Event()
-    completer = threading.Thread(target=lambda: (outbox.wait(10), woken.set()), daemon=True)
+    completer = threading.Thread(target=lambda: (outbox.take(1, 10), woken.set()), daemon=True)
     completer.start()
     wait_for(lambda: outbox.asleep, what="the completer to sleep")
 
@@ -96,9 +96,7 @@ def test_a_completion_between_two_looks_of_the_completer_is_never_slept_over():
 
     def complete():
         while len(taken) < JOBS:
-            taken.extend(outbox.take(100))
-            if not outbox.jobs and len(taken) < JOBS:
-                outbox.wait(10)
+            taken.extend(outbox.take(100, 10))
 
     completer = threading.Thread(target=complete, daemon=True)
     completer.start()

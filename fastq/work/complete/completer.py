@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from fastq.board import board
 from fastq.service import Threaded
 from fastq.work.complete.writer import LOCKED_REST, Writer
 
@@ -48,7 +49,7 @@ class Completer(Threaded):
         config: Config,
         outbox: Outbox,
         connect: Callable[[], Connection],
-        on_completed: Callable[[int], None],
+        desk: memoryview,
         tally: Untold | None = None,
     ) -> None:
         super().__init__("completer")
@@ -66,7 +67,7 @@ class Completer(Threaded):
         self._look_at = 0.0  # monotonic time of the next look at the jobs that are set aside; the thread's own
         self._at_once = max(1, int(config.batch * SHARE))  # jobs that are taken
         self._connect = connect
-        self._on_completed = on_completed
+        self._desk = desk  # of its process, on the board
         self._statement_timeout = config.statement_timeout
 
     def watched(self) -> list[Connection]:
@@ -93,28 +94,36 @@ class Completer(Threaded):
         return opened
 
     def _run(self) -> None:
-        writer, tally = self.writer, self.writer.tally
+        writer, tally, outbox = self.writer, self.writer.tally, self.outbox
         while True:
-            jobs = self.outbox.take(self._at_once)
+            jobs = outbox.take(self._at_once, 0.0 if outbox.jobs else self._rest())
             if jobs:
                 self._settle(jobs)
-            elif self.stopping and (not writer.aside or writer.gives_up):
+            elif self._is_done():
                 if writer.aside:
                     writer.leave_unwritten(len(writer.aside), "their rows are locked")
                 if not writer.gives_up:
                     tally.write(writer.session)
                 return
-            else:
-                rest = (LAST_REST if self.stopping else LOCKED_REST) if writer.aside else QUIET
-                if (budget := self.budget) is not None and budget.left != budget.trimmed:
-                    rest = budget.rest(rest)
-                self.outbox.wait(max(0.0, min(rest, tally.rest(time.monotonic()))))
-            if tally.rest(time.monotonic()) <= 0:
+            if time.monotonic() >= tally.write_at:
                 tally.write(writer.session)
             if writer.aside and (self.stopping or time.monotonic() >= self._look_at):
                 aside, writer.aside = writer.aside, []
                 self._settle(aside)
                 self._look_at = time.monotonic() + LOCKED_REST
+
+    def _is_done(self) -> bool:
+        """Tell whether this is the end, as far as the outbox is empty."""
+        return self.stopping and (not self.writer.aside or self.writer.gives_up)
+
+    def _rest(self) -> float:
+        """Return the seconds to sleep at most while no job comes."""
+        if self._is_done():
+            return 0.0
+        rest = QUIET if not self.writer.aside else LAST_REST if self.stopping else LOCKED_REST
+        if (budget := self.budget) is not None and budget.left != budget.trimmed:
+            rest = budget.rest(rest)
+        return max(0.0, min(rest, self.writer.tally.write_at - time.monotonic()))
 
     def _settle(self, jobs: list[Job[Any]]) -> None:
         """Write a batch and count the jobs that have left."""
@@ -130,7 +139,7 @@ class Completer(Threaded):
         if (budget := self.budget) is not None and budget.came != budget.left:
             budget.ended(jobs, writer.aside)
         self.completed += done
-        self._on_completed(done)
+        self._desk[board.ENDED] += done
         # The producer sets this and then looks at `completed`, here it is the other way round: one sees the other.
         if (call := self.call_when_written) is not None:
             self.call_when_written = None

@@ -102,6 +102,9 @@ class Wait(NamedTuple):
 class Untold:
     """Counts nothing: for a process without statistics, and for tools that write outcomes."""
 
+    write_at = math.inf
+    """The monotonic time at which there is something to write; endless: there is nothing."""
+
     def plain(self, jobs: Sequence[Job[Any]], batches: AbstractSet[Any], ours: int) -> None:
         """Count plain successes; `batches` are those of the jobs."""
 
@@ -110,11 +113,6 @@ class Untold:
 
     def elsewhere(self, ended: Sequence[tuple[Job[Any], Fate]]) -> None:
         """Count attempts that have ended in transactions of their own."""
-
-    def rest(self, now: float) -> float:
-        """Say in how many seconds there is something to write; 0 or less: at once."""
-        del now
-        return math.inf
 
     def write(self, session: Kept[[]]) -> None:
         """Write the counts."""
@@ -126,7 +124,6 @@ class Tally(Untold):
     def __init__(self) -> None:
         self._cells: dict[Key, Cell] = {}
         self._waits: list[Wait] = []
-        self._at: float | None = None  # monotonic time of the next write, while there is something to write
 
     def plain(self, jobs: Sequence[Job[Any]], batches: AbstractSet[Any], ours: int) -> None:
         """Count plain successes, of which so many rows were ours; which of the jobs these are the answer does not say.
@@ -172,15 +169,10 @@ class Tally(Untold):
             self._waits.append(Wait(cell, batch.seq, enqueued, watch.began, stands_for))
 
     def _cell(self, key: Key) -> Cell:
-        return self._cells.get(key) or self._cells.setdefault(key, Cell())
-
-    def rest(self, now: float) -> float:
-        """Say in how many seconds to write; the first count since the last time has that begin."""
+        """Return the cell of a key; the first one since the counts were written says when they are to be written again."""
         if not self._cells:
-            return math.inf
-        if self._at is None:
-            self._at = now + INTERVAL
-        return self._at - now
+            self.write_at = time.monotonic() + INTERVAL
+        return self._cells.get(key) or self._cells.setdefault(key, Cell())
 
     def write(self, session: Kept[[]]) -> None:
         """Write the counts, if there are any; keep those that the database has refused."""
@@ -195,7 +187,7 @@ class Tally(Untold):
             connection.run("stat_write", *map(list, zip(*rows, strict=True)))
         except (db.Error, FastqError) as error:
             session.drop()
-            self._at = time.monotonic() + (INTERVAL if sqlstate.passes(error) else AGAIN)
+            self.write_at = time.monotonic() + (INTERVAL if sqlstate.passes(error) else AGAIN)
             refused = sent and (sqlstate.row_refused(error) or not sqlstate.answered(error))
             if refused or len(self._cells) > KEYS:
                 self._forget(error)
@@ -203,7 +195,7 @@ class Tally(Untold):
                 emit("stats.waits", level=logging.WARNING, error=db.first_line(error))
             return
         self._cells.clear()
-        self._at = None
+        self.write_at = math.inf
 
     def _forget(self, error: BaseException) -> None:
         """Drop counts that are refused for good, or too many to keep, or written perhaps: twice is worse than not at all."""
@@ -211,7 +203,7 @@ class Tally(Untold):
         emit("stats.dropped", level=logging.WARNING, jobs=jobs, error=db.first_line(error))
         self._cells.clear()
         self._waits.clear()
-        self._at = None
+        self.write_at = math.inf
 
     def _settle_waits(self, connection: Connection) -> None:
         """Turn the times at which jobs began into times for which they had waited, by the database's clock."""

@@ -184,16 +184,14 @@ class Outbox:
         except RuntimeError:
             return  # released already, and not yet noticed
 
-    def wait(self, timeout: float) -> None:
-        """Sleep until there is something, or until `timeout`; only the completer calls this."""
-        self.asleep = True
-        if not self.jobs:  # an executor either sees `asleep` or we see its job
-            self._gate.acquire(timeout=timeout)
-        self.asleep = False
-
-    def take(self, limit: int) -> list[Job[Any]]:
-        """Take the jobs that are there, up to `limit`."""
+    def take(self, limit: int, timeout: float) -> list[Job[Any]]:
+        """Take the jobs that are there, up to `limit`; first sleep until there is one, or until `timeout`. The completer's."""
         jobs, popleft = self.jobs, self.jobs.popleft
+        if timeout > 0 and not jobs:
+            self.asleep = True
+            if not jobs:  # an executor either sees `asleep` or we see its job
+                self._gate.acquire(timeout=timeout)
+            self.asleep = False
         return [popleft() for _ in range(min(limit, len(jobs)))]
 
 
