@@ -120,6 +120,7 @@ class _Subscriber(NamedTuple):
     each: Each | None
 
 
+subscribed = False  # whether there is any subscriber: who makes a list for them looks here first; as the next one
 _subscribers: tuple[_Subscriber, ...] = ()  # replaced as a whole under the lock, read without it
 _asked: frozenset[str] = frozenset()  # the names of TIMED that somebody has asked for; the same
 _all_timed = False  # whether a subscriber that takes each event has asked for one of them, or any for starts; the same
@@ -234,8 +235,9 @@ def redirect(callback: Callable[[Event], object]) -> None:
 
 def _replace(subscribers: Iterable[_Subscriber]) -> None:
     """Take another list of subscribers; under the lock."""
-    global _subscribers, _asked, _all_timed  # noqa: PLW0603 - the list of the process
+    global subscribed, _subscribers, _asked, _all_timed  # noqa: PLW0603 - the list of the process
     _subscribers = tuple(subscribers)
+    subscribed = bool(_subscribers)
     named = [subscriber for subscriber in _subscribers if subscriber.names is not _UNASKED]
     _asked = frozenset(name for name in TIMED if any(name in subscriber.names for subscriber in named))
     takes_all = [subscriber.names for subscriber in named if subscriber.each is None]

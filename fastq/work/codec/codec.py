@@ -97,7 +97,7 @@ def use(wanted: str = "auto") -> str:
 
 def in_use() -> str:
     """Name the twin that works here; asked by `use`, and by `fastq bench`."""
-    return "python" if _chosen() is twin else "c"
+    return "python" if chosen() is twin else "c"
 
 
 def decode(
@@ -112,7 +112,7 @@ def decode(
     `choose` is given the jobs of each batch that can run, and may have some of them timed (timed.py).
     """
     good, bad, unknown, barred = made = Decoded([], [], [], [])
-    few, many = (read, read) if read else (twin.read, _chosen().read)
+    few, many = (read, read) if read else (twin.read, chosen().read)
     whole = True
     for batch, rows, blob in claimed.batches():
         whole = len(rows) == len(claimed.ids)
@@ -140,25 +140,26 @@ def decode(
 
 def encode_ids(ids: Sequence[int]) -> bytes:
     """Encode a bigint[] in Postgres' binary format."""
-    return _chosen().encode_ints(ids)
+    return chosen().encode_ints(ids)
 
 
 def encode_floats(values: Sequence[float]) -> bytes:
     """Encode a float8[] in Postgres' binary format."""
-    return _chosen().encode_floats(values)
+    return chosen().encode_floats(values)
 
 
 def encode_bools(values: Sequence[bool]) -> bytes:
     """Encode a boolean[] in Postgres' binary format."""
-    return _chosen().encode_bools(values)
+    return chosen().encode_bools(values)
 
 
 def encode_texts(values: Sequence[str | None]) -> bytes:
     """Encode a text[] in Postgres' binary format; characters that Postgres cannot store become U+FFFD."""
-    return _chosen().encode_texts(values, MAX_TEXT)
+    return chosen().encode_texts(values, MAX_TEXT)
 
 
-def _chosen() -> Twin:
+def chosen() -> Twin:
+    """Return the twin that works here."""
     if _twin is None:
         use(Config.load().codec)
     assert _twin is not None

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from fastq import events
 from fastq.backoff import Backoff, spread
 from fastq.errors import DatabaseUnavailable
 from fastq.events import UNLOGGED, Seldom, asked, emit, emit_each, heard
@@ -38,7 +39,7 @@ from fastq.jobs.outcome import failed, fate_of
 from fastq.postgres import db, hints, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.size import Size
-from fastq.work.codec.codec import encode_ids
+from fastq.work.codec import codec
 from fastq.work.complete.tally import BATCH, Untold
 from fastq.work.complete.writes import cut, parts_of
 
@@ -76,6 +77,7 @@ class Writer:
         self.ending = threading.Event()  # set by the main thread: the process ends, so pauses are short
         self.tally = tally or Untold()  # counts what has been written
         self._archive = config.archive
+        self._encode_ids = codec.chosen().encode_ints
         self._size = Size(config.batch, rest=GROW_AFTER)  # jobs in a part
         self._pauses = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._troubled = False  # it had to wait, and is not yet as it was
@@ -132,7 +134,7 @@ class Writer:
         if not part.jobs:
             return
         batches = set() if part.write.columns else set(map(BATCH, part.jobs))
-        name, parameters, began = part.write.statement, _parameters(part, batches), time.monotonic()
+        name, parameters, began = part.write.statement, self._parameters(part, batches), time.monotonic()
         connection = self.session.connection or self.session.open()
         if part.write.hinted:
             rows, row = hints.sending(
@@ -153,10 +155,20 @@ class Writer:
             _tell_ended(part)
             if part.write.tell is not None:
                 part.write.tell(part.jobs, part.fates)
-        if heard("jobs.completed"):
+        if events.subscribed:
             _tell_completed(part, time.monotonic() - began)
-        if asked("job.completed") and (jobs := part.successes()):
-            emit_each("job.completed", jobs, _completed)
+
+    def _parameters(self, part: Part, batches: Iterable[Any]) -> list[bytes]:
+        """Return the parameters of a part's statement, without the channel; rows are locked in the order of their ids everywhere.
+
+        `batches` are those of its jobs, where it has no columns.
+        """
+        jobs, fates = part.jobs, part.fates
+        ids = [job.id for job in jobs]
+        if not part.write.columns:
+            return [self._encode_ids(sorted(ids)), self._encode_ids(list({batch.claim for batch in batches}))]
+        columns = (column.encode([*map(column.value, fates)]) for column in part.write.columns)
+        return [self._encode_ids(ids), self._encode_ids([job.batch.claim for job in jobs]), *columns]
 
     def _went_well(self) -> None:
         self._losses = 0
@@ -225,20 +237,8 @@ def _completed(job: Job[Any], _: float) -> dict[str, object]:
 
 
 def _tell_completed(part: Part, took: float) -> None:
-    """Tell the subscribers how many jobs of each kind a statement has completed: the log says nothing of these."""
-    kinds = part.completed()
-    if kinds:
+    """Tell the subscribers how many jobs of each kind a statement has completed, and which: the log says nothing of these."""
+    if heard("jobs.completed") and (kinds := part.completed()):
         emit("jobs.completed", level=UNLOGGED, count=kinds.total(), kinds=dict(kinds), took=round(took, 6))
-
-
-def _parameters(part: Part, batches: Iterable[Any]) -> list[bytes]:
-    """Return the parameters of a part's statement, without the channel; rows are locked in the order of their ids everywhere.
-
-    `batches` are those of its jobs, where it has no columns.
-    """
-    jobs, fates = part.jobs, part.fates
-    ids = [job.id for job in jobs]
-    if not part.write.columns:
-        return [encode_ids(sorted(ids)), encode_ids(list({batch.claim for batch in batches}))]
-    columns = (column.encode([*map(column.value, fates)]) for column in part.write.columns)
-    return [encode_ids(ids), encode_ids([job.batch.claim for job in jobs]), *columns]
+    if asked("job.completed") and (jobs := part.successes()):
+        emit_each("job.completed", jobs, _completed)
