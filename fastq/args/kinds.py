@@ -23,7 +23,7 @@ has no attribute without underscores: a dataclass takes those for defaults.
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_origin, is_typeddict, overload
 
 import msgspec
@@ -148,6 +148,7 @@ class Kind(Generic[A, R]):
         if version > 1:
             self.kept[VERSION.name] = version
         self.upgrades = Upgrades(self.name, version)
+        self.reading = cache(self._reading)
 
     @property
     def place(self) -> str:
@@ -174,7 +175,7 @@ class Kind(Generic[A, R]):
         """Tell whether args of a version, as a job states it, are of one that this program knows."""
         return version in ("", *map(str, range(1, self.version + 1)))
 
-    def reading(self, version: str) -> ArgsCodec[A]:
+    def _reading(self, version: str) -> ArgsCodec[A]:
         """Return how args of a version are read that this program knows; the empty text stands for 1."""
         older = int(version or 1)
         return self.codec if older == self.version else self.upgrades.codec(older, self.codec)
