@@ -1,6 +1,6 @@
 """Tell when attempts start, and note for how long they run, for subscribers that have asked for such events by name.
 
-`within` and `within_many` are called where the function of a kind is looked up, once per kind and claim (work/codec/claimed.py)
+`within` and `within_many` are called where the function of a kind is looked up, once per kind and claim (work/codec/codec.py)
 or once per bundle (work/shared/called.py), and only while somebody has asked. The functions that they return run around `work`,
 in executor threads and on the event loop. The times of an attempt are kept with the batch of its job, which dies with its jobs.
 

@@ -12,8 +12,7 @@ from fastq.board.board import Board
 from fastq.jobs.job import Job, JobTimeout
 from fastq.jobs.registry import Registry
 from fastq.jobs.worker import Worker
-from fastq.work.codec.claimed import KindBatch
-from fastq.work.codec.codec import decode
+from fastq.work.codec.codec import KindBatch, decode
 from fastq.work.execute.settle import settle
 from fastq.work.execute.threads import Threads
 from fastq.work.execute.watchdog import Watchdog

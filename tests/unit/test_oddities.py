@@ -7,7 +7,8 @@ import pytest
 
 from fastq import Job, Kind, Registry, Worker
 from fastq.work.claim.oddities import TOLD_EVERY, UNHEARD, Oddities
-from fastq.work.codec.claimed import Claimed, KindBatch
+from fastq.work.codec.claimed import Claimed
+from fastq.work.codec.codec import KindBatch
 
 
 class Pay(TypedDict):

@@ -9,8 +9,7 @@ import pytest
 
 from fastq import Args, Registry, Worker
 from fastq.work.codec import timed
-from fastq.work.codec.claimed import KindBatch
-from fastq.work.codec.codec import decode
+from fastq.work.codec.codec import KindBatch, decode
 from fastq.work.codec.timed import SHARE, Timed, around_many, choose
 from fastq.work.shared.called import CURRENT
 from tests.codec.claims import claimed

@@ -42,7 +42,7 @@ from fastq.work.claim.resting import Resting
 from fastq.work.claim.unanswered import Unanswered
 from fastq.work.claim.under_way import UnderWay
 from fastq.work.claim.waiting import Waiting
-from fastq.work.codec.timed import choose, choose_none
+from fastq.work.codec.timed import choose
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.shared.budget import Budget
 
@@ -144,7 +144,7 @@ class Producer(Threaded):
         self._away = around.away
         self._forgotten = Forgotten(around, [source.reached for source in self._sources])
         self._paused = Paused(self._sources[0].cursor.words, self._config)
-        self._receiver = Receiver(around, named, self._under_way, choose if self._config.stats else choose_none)
+        self._receiver = Receiver(around, named, self._under_way, choose if self._config.stats else None)
         self._pauses = Backoff(FIRST_PAUSE, LONGEST_PAUSE)
         self._failed = False  # the last round has
 

@@ -19,7 +19,6 @@ from fastq.jobs.outcome import WAITS, Barred, attempt_of, failed
 from fastq.texts import told
 from fastq.work.claim.oddities import Oddities
 from fastq.work.codec.codec import Decoded, Jobs, decode
-from fastq.work.codec.timed import choose_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,7 +49,7 @@ class Receiver:
         around: Surroundings,
         workers: Mapping[str, Worker[Any]],
         under_way: UnderWay,
-        choose: Callable[[Jobs], object] = choose_none,
+        choose: Callable[[Jobs], object] | None = None,
     ) -> None:
         self.claimed = 0  # jobs so far; the producer reads it
         self.oddities = Oddities()
@@ -59,7 +58,7 @@ class Receiver:
         self._known = workers
         self._workers = workers  # without those of paused kinds
         self._under_way = under_way
-        self._choose = choose  # the jobs that are timed
+        self._choose = choose  # has some of the jobs timed
 
     def pause(self, paused: frozenset[str]) -> None:
         """Take jobs of these kinds for such as have no worker here."""
