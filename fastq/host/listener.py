@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fastq.backoff import Backoff
 from fastq.errors import DatabaseUnavailable
 from fastq.postgres import db
-from fastq.postgres.hints import read
+from fastq.postgres.hints import HINTS, MISSED, QUEUE
 from fastq.postgres.kept import Rebuilt
 from fastq.service import Threaded
 
@@ -39,6 +39,15 @@ def table_of(*hears: Mapping[Hint, Callable[[str], None]]) -> Table:
     """Unite the hints that the parts of a host hear: by hint, the functions to call with the name that follows it."""
     known = [hint for part in hears for hint in part]
     return {hint: [part[hint] for part in hears if hint in part] for hint in known}
+
+
+def read(payload: str) -> tuple[Hint | None, str]:
+    """Take a payload apart into the hint and the name; None if it is no hint of ours, since anybody may notify."""
+    if not payload.startswith("@"):
+        return (QUEUE if payload else MISSED), payload
+    word, blank, name = payload.partition(" ")
+    hint = HINTS.get(word)
+    return (hint, name) if hint and bool(blank) == bool(hint.names) else (None, "")
 
 
 class Listener(Threaded):

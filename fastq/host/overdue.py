@@ -99,7 +99,7 @@ class Overdue:
         """
         config = self._config
         limit = int((config.lease_ttl + config.timeout_grace + BEYOND_GRACE) * 1e9)
-        for child in self._places.working():
+        for child in self._places.working:
             if self._board.silent(child.desk, int(now * 1e9), limit):
                 if not self._board.executing_at(child.desk):
                     _kill(child, "it gave no sign for longer than the leases of its singletons last")

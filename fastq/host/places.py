@@ -1,7 +1,7 @@
 """The places of a host: start a worker process in each, and another one where a process has ended or gives its place up.
 
-The supervisor's main thread does this, and alone writes the places and the children in them; `everybody`, `working` and `first`
-may be asked by any thread of the supervisor (the listener's and the registrar's ask them).
+The supervisor's main thread does this, and alone writes the places and the children in them; `working` may be read, and
+`everybody` and `first` be asked, by any thread of the supervisor (the listener's and the registrar's do).
 
 A child that dies: its jobs go to the recovery at once (milliseconds, not a time to live), and a new child with a new number
 takes its place; after a crash within YOUNG seconds with a growing pause, and not at all when it could not even start.
@@ -28,6 +28,8 @@ from fastq.host.children import Child, ChildState
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fastq.board.board import Board
     from fastq.config import Config
     from fastq.host.fork_server import ForkServer
@@ -67,7 +69,8 @@ class Places:
         self._registrar = registrar
         self._selector = selector  # the supervisor's: it hears of a death there, with the child as the key's data
         self._count = config.process_count
-        self._children: dict[int, Child] = {}  # by place
+        self.working: Sequence[Child] = ()  # those that claim and those that are about to; replaced as a whole, for any thread
+        self._children: dict[int, Child] = {}  # the same by place; `_seated` writes both
         self._leaving: dict[int, Child] = {}  # those that recycle, by place
         self._respawn_at: dict[int, float] = dict.fromkeys(range(self._count), 0.0)  # by place
         self._pauses: dict[int, Backoff] = {}  # by place, after a death at an early age
@@ -76,10 +79,6 @@ class Places:
     def everybody(self) -> list[Child]:
         """Return all children: those that work and those that leave. A child that is being replaced may appear twice."""
         return [*self._children.values(), *self._leaving.values()]
-
-    def working(self) -> list[Child]:
-        """Return the children that claim, and those that are about to."""
-        return list(self._children.values())
 
     def count_at_desks(self) -> int:
         """Count the children that have come to their desks and claim."""
@@ -136,11 +135,19 @@ class Places:
             self._respawn_at[place] = now + FIRST_PAUSE
             self._registrar.recover(number, desk, 0, "was not started")
             return False
-        self._children[place] = child
+        self._seated(place, child)
         self._registrar.add(child.number, child.pid)
         self._selector.register(child.sentinel, selectors.EVENT_READ, child)
         emit("process.started", level=logging.DEBUG, number=number, pid=child.pid, place=place + 1)
         return True
+
+    def _seated(self, place: int, child: Child | None) -> None:
+        """Note which child a place has; None: none any more."""
+        if child is None:
+            del self._children[place]
+        else:
+            self._children[place] = child
+        self.working = tuple(self._children.values())
 
     def replace(self) -> None:
         """Give the places of children that recycle to others, one per place at a time; stop a child that has lost its number."""
@@ -156,7 +163,7 @@ class Places:
             before = self._leaving.get(child.place)
             if before is None:
                 self._leaving[child.place] = child
-                del self._children[child.place]
+                self._seated(child.place, None)
                 self._respawn_at[child.place] = now
             elif now - child.left_at > LINGER:
                 self._let_go(before, now)
@@ -186,7 +193,10 @@ class Places:
         self._selector.unregister(child.sentinel)
         pid, code = child.pid, child.reap()
         leaving = self._leaving.get(child.place) is child
-        del (self._leaving if leaving else self._children)[child.place]
+        if leaving:
+            del self._leaving[child.place]
+        else:
+            self._seated(child.place, None)
         cause = child.killed_because or (f"signal {-code}" if code < 0 else f"exit code {code}")
         executing = self._registrar.recover(child.number, child.desk, pid, cause)
         desk = self._board.desk(child.desk)

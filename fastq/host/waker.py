@@ -83,7 +83,7 @@ class Waker:
             words.waiting_hints += 1
         else:
             words.wakes += 1
-        children = self._places.working()
+        children = self._places.working
         room = [self._room(child, queue) for child in children]
         most = max(room, default=0)
         if most <= 0:

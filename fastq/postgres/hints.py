@@ -1,7 +1,7 @@
 """Name the hints, which are the payloads of our notifications, and send them with statements.
 
 A hint says where to look and orders nothing: any role of the database may send one. HINTS has them all. A statement has its hint
-as a literal (sql/). The supervisor's listener takes a payload apart with `read`, and a table there says which parts hear of it.
+as a literal (sql/). The supervisor's listener takes a payload apart, and a table there says which parts hear of it.
 
 No hint decides over the statement that it rides on.
 
@@ -79,15 +79,6 @@ UNKNOWN = "a role with pg_read_all_stats sees in pg_stat_activity who it is"
 
 _seldom = Seldom()  # of the process
 _lock = Lock()  # guards it: any thread may meet the full queue
-
-
-def read(payload: str) -> tuple[Hint | None, str]:
-    """Take a payload apart into the hint and the name; None if it is no hint of ours, since anybody may notify."""
-    if not payload.startswith("@"):
-        return (QUEUE if payload else MISSED), payload
-    word, blank, name = payload.partition(" ")
-    hint = HINTS.get(word)
-    return (hint, name) if hint and bool(blank) == bool(hint.names) else (None, "")
 
 
 def refused(error: BaseException) -> bool:

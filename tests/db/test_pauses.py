@@ -12,6 +12,7 @@ from fastq.admin import gates, pauses
 from fastq.config import Config
 from fastq.errors import LeaseLost, OptionError
 from fastq.events import subscribe
+from fastq.host import listener
 from fastq.lead.chores.pauses import IDLE, LOCKED, Pauses
 from fastq.lead.gate.gatekeeper import Gatekeeper
 from fastq.postgres import hints
@@ -133,7 +134,7 @@ def test_each_pause_wakes_the_parts_that_it_concerns(operator, other, site):
         list(other.notifications(1.0))
         run_until(Pauses(), site, lambda _: admin.list_pauses(operator) == [])
         assert sorted(other.notifications(1.0)) == sorted(ended)
-    assert hints.read("@pause") == (hints.PAUSE, "")
+    assert listener.read("@pause") == (hints.PAUSE, "")
 
 
 def test_a_pause_ends_when_its_time_has_come_and_the_chore_rests_until_the_next(operator, site):

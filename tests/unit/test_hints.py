@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fastq.config import Config
-from fastq.host.listener import Listener, table_of
+from fastq.host.listener import Listener, read, table_of
 from fastq.host.supervisor import Supervisor
 from fastq.postgres import hints
 from fastq.postgres.hints import HINTS
@@ -75,7 +75,7 @@ def test_each_hint_has_its_own_word():
     ],
 )
 def test_a_payload_is_read_as_one_of_them_or_as_none(payload, hint, name):
-    assert hints.read(payload) == (hint, name)
+    assert read(payload) == (hint, name)
 
 
 def test_each_hint_is_heard_by_a_part_of_a_host(monkeypatch):

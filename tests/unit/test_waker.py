@@ -28,6 +28,7 @@ class Host:
             self.board.desk(desk)[board.SESSIONS[0]] = 1000 + desk
         self.waker = Waker(self.board, ["default", "mails"], count, self)
 
+    @property
     def working(self):
         return [child for child in self.children if child not in self.leaving]
 
