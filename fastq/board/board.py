@@ -34,7 +34,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from fastq.board.cells import Cells
-from fastq.board.cursor_words import CursorWords
+from fastq.board.cursor_words import COUNT, CursorWords
 from fastq.errors import FastqError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Board:
         self._processes = processes
         self._lane_words = [LANE_WORDS + 3 * slots + _ring_words(ring, slots) for slots in self.concurrency]
         self._desk_words = DESK_WORDS + modes * sum(self._lane_words) + Cells.words_for(ring)
-        self._desks_at = CursorWords.COUNT * len(self.concurrency)
+        self._desks_at = COUNT * len(self.concurrency)
         size = 8 * (self._desks_at + self._desk_words * processes)
         if os.fstat(fd).st_size < size:
             os.ftruncate(fd, size)
@@ -122,7 +122,7 @@ class Board:
 
     def cursor(self, queue: int) -> CursorWords:
         """Return the words of a queue's cursor."""
-        return CursorWords(self.words[CursorWords.COUNT * queue : CursorWords.COUNT * (queue + 1)])
+        return CursorWords.at(self.words[COUNT * queue : COUNT * (queue + 1)])
 
     def desk(self, process: int) -> memoryview:
         """Return the words of a process's desk, without its lanes."""

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from fastq.board.board import Board
-from fastq.board.cursor_words import CursorWords, Word
+from fastq.board.cursor_words import COUNT, CursorWords
 from fastq.work.cursor.looks import Kind, Pass, View, next_claim
 
 NONE, AHEAD, BEHIND, BOTH = (), (Kind.AHEAD,), (Kind.BEHIND,), (Kind.BOTH,)
@@ -35,20 +35,19 @@ def test_the_next_claim_of_a_look_is_as_the_plan_says(sent, backlog, rescan):
 
 
 def test_no_two_words_of_a_cursor_are_one_and_none_is_left_over():
-    words = Board.make([1], 1, 8).cursor(0)
-    lists = [name for name in CursorWords.__slots__ if name != "words"]
-    singles = [name for name, word in vars(CursorWords).items() if isinstance(word, Word)]
-    value = 0
-    for name in lists:
-        for at in range(len(getattr(words, name))):
+    board = Board.make([1], 1, 8)
+    words, value = board.cursor(0), 0
+    for name in CursorWords.__annotations__:
+        if isinstance(getattr(words, name), memoryview):
+            for at in range(len(getattr(words, name))):
+                value += 1
+                getattr(words, name)[at] = value
+        else:
             value += 1
-            getattr(words, name)[at] = value
-    for name in singles:
-        value += 1
-        setattr(words, name, value)
+            setattr(words, name, value)
 
-    assert value == CursorWords.COUNT
-    assert sorted(words.words) == list(range(1, value + 1))
+    assert value == COUNT
+    assert sorted(board.words[:COUNT]) == list(range(1, value + 1))
 
 
 def test_the_words_of_two_queues_are_not_the_same():
