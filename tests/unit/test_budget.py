@@ -68,13 +68,6 @@ def test_a_claim_may_bring_a_part_of_what_is_left_and_one_job_at_least():
     assert (budget.room(), budget.next()) == (-50_000, 1)
 
 
-def test_small_args_are_not_looked_at():
-    budget = Budget(LIMIT, RING)
-
-    budget.took(claimed(5_000, counted=0))  # the statement has counted none
-    assert budget.room() == 100_000
-
-
 def test_what_small_jobs_hold_in_all_fits_the_other_half_whatever_the_ring():
     assert all(
         Budget(limit, ring).counted_from * ring <= max(limit // 2, ring) for limit in (65_536, 2**25) for ring in (5, 20_064)

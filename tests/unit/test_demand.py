@@ -12,6 +12,7 @@ from fastq.work.cursor.cursor import Cursor
 from fastq.work.execute.threads import ThreadLane
 from fastq.work.shared.budget import Budget
 from fastq.work.shared.feed import Feed
+from tests.unit.test_budget import claimed
 
 EXECUTORS = 4
 
@@ -116,3 +117,12 @@ def test_a_pace_is_forgotten_by_the_time_that_passes_without_an_end(feed, demand
 
     passed = (time.monotonic() - began) / PACE_WINDOW
     assert 1_000.0 * PACE_KEPT**passed <= demand.pace <= 1_000.0 * PACE_KEPT**windows
+
+
+@pytest.mark.parametrize(("counted", "came"), [(0, 0), (None, 1)])
+def test_args_are_looked_at_where_the_statement_has_counted_large_ones(demand, counted, came):
+    size = demand._budget.counted_from
+
+    demand.brought(claimed(size, counted=counted))
+
+    assert demand._budget.came == came * size

@@ -148,7 +148,8 @@ class Demand:
         count = len(claimed.ids)
         self._feed.claimed += count
         self.portion.brought(count, len(claimed.args))
-        self._budget.took(claimed)
+        if claimed.counted != 0:  # else none of the args is large
+            self._budget.took(claimed)
         self._cursor.claims.bound = self.portion.bound(self._budget)
 
     def prefetch(self) -> int:

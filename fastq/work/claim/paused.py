@@ -33,23 +33,19 @@ class Paused:
     def __init__(self, words: CursorWords, config: Config) -> None:
         self.kinds: frozenset[str] = frozenset()  # as of the last answer
         self.look_at = 0.0  # monotonic
-        self._words = words
-        self._heard = -1  # hints when the last question was sent
+        self.words = words
+        self.heard = -1  # hints when the last question was sent: where there are others by now, it is to be asked again
         self._interval = config.poll_interval if config.poll_only else INTERVAL
 
     def soon(self) -> None:
         """Ask before the next claim: hints may have been missed."""
-        self._heard = -1
-
-    def due(self, now: float) -> bool:
-        """Tell whether to ask."""
-        return now >= self.look_at or self._heard != self._words.pause_hints
+        self.heard = -1
 
     def look(self, connection: Connection) -> bool:
         """Ask which kinds are paused; tell whether they are others than before."""
-        heard = self._words.pause_hints
+        heard = self.words.pause_hints
         (kinds,) = connection.run_one("pause_kinds")
-        self._heard, self.look_at = heard, time.monotonic() + self._interval
+        self.heard, self.look_at = heard, time.monotonic() + self._interval
         before, self.kinds = self.kinds, frozenset(kinds)
         for name, changed in (("kind.paused", self.kinds - before), ("kind.resumed", before - self.kinds)):
             if changed:

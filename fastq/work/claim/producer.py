@@ -181,7 +181,7 @@ class Producer(Threaded):
 
     def _round(self) -> float:
         """Look at each queue once; return the seconds to sleep."""
-        absences, unanswered, forgotten = self._away.times, self._unanswered, self._forgotten
+        absences, unanswered, forgotten, paused = self._away.times, self._unanswered, self._forgotten, self._paused
         try:
             connection = self.session.connection or self._connected()
             now = time.monotonic()
@@ -189,7 +189,7 @@ class Producer(Threaded):
                 unanswered.look_again(connection)
             if now >= forgotten.look_at or forgotten.sessions != self._completer.sessions:
                 self._end_forgotten(connection)
-            if self._paused.due(now):
+            if now >= paused.look_at or paused.heard != paused.words.pause_hints:
                 self._learn_paused(connection)
             rest = min([self._feed(source, connection) for source in self._sources])
         except (db.Error, DatabaseUnavailable) as error:
@@ -200,7 +200,7 @@ class Producer(Threaded):
         if self._failed:
             self._failed = False
             self._pauses.reset()
-        return rest and max(0.0, min(rest, min(unanswered.look_at, forgotten.look_at, self._paused.look_at) - time.monotonic()))
+        return rest and max(0.0, min(rest, min(unanswered.look_at, forgotten.look_at, paused.look_at) - time.monotonic()))
 
     def _connected(self) -> Connection:
         """Open a connection. The claims without an answer are handed back before anything is claimed on it."""

@@ -69,9 +69,7 @@ class Budget:
         return max(1, min(self.room(), self.share))
 
     def took(self, claimed: Claimed) -> None:
-        """Note the large args of a claim, before any of its jobs can end."""
-        if claimed.counted == 0:
-            return
+        """Note the large args of a claim, before any of its jobs can end; not called where the claim has counted none."""
         for id_, args in zip(claimed.ids, claimed.split_args(), strict=True):
             size = len(args)
             if size >= self.counted_from:
