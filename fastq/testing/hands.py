@@ -25,8 +25,7 @@ from fastq.work.execute.mode import Mode
 from fastq.work.execute.threads import Executor, ThreadLane, Threads
 from fastq.work.notes import Notes
 from fastq.work.scribe import Scribe
-from fastq.work.shared.feed import Feed
-from fastq.work.shared.lane import Mark
+from fastq.work.shared.lane import Feed, Mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -153,6 +152,10 @@ class HandLane(ThreadLane):
     def busy(self) -> int:
         """Count none."""
         return 0
+
+    def room(self) -> int:
+        """Count the only slot."""
+        return self.concurrency
 
 
 class HandExecutor(Executor):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fastq.jobs.job import Job
-    from fastq.work.shared.feed import Feed
+    from fastq.work.shared.lane import Feed
 
 
 class Inboxes(Service):

@@ -56,9 +56,8 @@ from fastq.work.scribe import Scribe
 from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down
 from fastq.work.shared import forks
 from fastq.work.shared.away import Away
-from fastq.work.shared.feed import Feed
 from fastq.work.shared.held import Held
-from fastq.work.shared.lane import Outbox
+from fastq.work.shared.lane import Feed, Outbox
 from fastq.work.singletons import Singletons
 
 if TYPE_CHECKING:

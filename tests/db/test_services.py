@@ -45,8 +45,7 @@ from fastq.work.notes import Notes
 from fastq.work.process import ring_size
 from fastq.work.scribe import Scribe
 from fastq.work.shared.away import Away
-from fastq.work.shared.feed import Feed
-from fastq.work.shared.lane import Outbox
+from fastq.work.shared.lane import Feed, Outbox
 from fastq.work.singletons import Singletons
 from tests.db.leases import configured
 from tests.helpers import wait_for

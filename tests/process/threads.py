@@ -16,9 +16,8 @@ from fastq.work.complete.completer import Completer
 from fastq.work.execute.threads import Threads
 from fastq.work.process import ring_size
 from fastq.work.shared.away import Away
-from fastq.work.shared.feed import Feed
 from fastq.work.shared.held import Held
-from fastq.work.shared.lane import Outbox
+from fastq.work.shared.lane import Feed, Outbox
 from tests.helpers import wait_for
 
 JOBS, SLOTS = 4, 6  # some executors stay free for what comes later

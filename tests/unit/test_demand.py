@@ -11,7 +11,7 @@ from fastq.work.claim.demand import GROWTH, PACE_KEPT, PACE_WINDOW, READY, Deman
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.execute.threads import ThreadLane
 from fastq.work.shared.budget import Budget
-from fastq.work.shared.feed import Feed
+from fastq.work.shared.lane import Feed
 from tests.unit.test_budget import claimed
 
 EXECUTORS = 4
@@ -55,9 +55,9 @@ def end_all(feed):
 
 
 def test_nothing_is_held_ready_before_anything_has_ended(feed, demand, config):
-    assert demand.prefetch() == 0
+    assert demand.prefetch(feed.load()) == 0
     hand_out(feed, EXECUTORS)
-    assert demand.prefetch() == 0
+    assert demand.prefetch(feed.load()) == 0
 
 
 def test_what_runs_out_at_once_lets_so_many_times_as_much_be_held_ready(feed, demand, config):
@@ -65,7 +65,7 @@ def test_what_runs_out_at_once_lets_so_many_times_as_much_be_held_ready(feed, de
     for _ in range(5):
         hand_out(feed, EXECUTORS + (ready[-1] if ready else 0))
         end_all(feed)
-        ready.append(demand.prefetch())
+        ready.append(demand.prefetch(feed.load()))
 
     assert ready[0] == GROWTH * EXECUTORS
     assert ready[1] > ready[0]
@@ -78,7 +78,7 @@ def test_what_still_runs_proves_nothing(feed, demand, config):
     feed.lanes[0]._resting.clear()
     feed.lanes[0]._resting.append(SimpleNamespace(release=lambda: None))
 
-    assert demand.prefetch() == GROWTH, "times the one"
+    assert demand.prefetch(feed.load()) == GROWTH, "times the one"
 
 
 def test_jobs_that_took_their_time_raise_no_pace_that_they_did_not_have(feed, demand, config):
@@ -87,7 +87,7 @@ def test_jobs_that_took_their_time_raise_no_pace_that_they_did_not_have(feed, de
     end_all(feed)
 
     assert demand.pace == 0.0
-    demand.prefetch()
+    demand.prefetch(feed.load())
     assert demand.pace == pytest.approx(EXECUTORS / 100, rel=0.1)
 
 
@@ -96,16 +96,16 @@ def test_a_trickle_of_quick_jobs_without_backlog_lets_nothing_be_hoarded(feed, d
     hand_out(feed, EXECUTORS)
     end_all(feed)
 
-    assert demand.prefetch() == 0
+    assert demand.prefetch(feed.load()) == 0
 
 
 def test_what_ran_out_counts_once(feed, demand, config):
     hand_out(feed, EXECUTORS)
     end_all(feed)
-    demand.prefetch()
+    demand.prefetch(feed.load())
     demand.pace = 0.0
 
-    assert demand.prefetch() == 0
+    assert demand.prefetch(feed.load()) == 0
 
 
 @pytest.mark.parametrize("windows", [1, 3, 100])
@@ -113,7 +113,7 @@ def test_a_pace_is_forgotten_by_the_time_that_passes_without_an_end(feed, demand
     demand.pace = 1_000.0
     demand._measured_at = began = time.monotonic() - windows * PACE_WINDOW
 
-    demand.prefetch()
+    demand.prefetch(feed.load())
 
     passed = (time.monotonic() - began) / PACE_WINDOW
     assert 1_000.0 * PACE_KEPT**passed <= demand.pace <= 1_000.0 * PACE_KEPT**windows

@@ -8,8 +8,7 @@ import pytest
 
 from fastq.board.board import Board
 from fastq.work.execute.threads import ThreadLane
-from fastq.work.shared.feed import Feed
-from fastq.work.shared.lane import Mark, Outbox
+from fastq.work.shared.lane import Feed, Mark, Outbox
 from tests.helpers import wait_for
 
 EXECUTORS = 2
@@ -127,9 +126,9 @@ def test_jobs_that_are_taken_out_before_they_start_leave_their_places_to_others(
     feed = Feed(0, "default", [lane, loop])
     job, task = (SimpleNamespace(batch=SimpleNamespace(worker=SimpleNamespace(mode=mode))) for mode in ("threads", "loop"))
     feed.put([job, task, job], 0)
-    assert feed.busy() == EXECUTORS
+    assert feed.load().busy == EXECUTORS
 
     assert feed.drain() == [job, job, task]
-    assert (feed.busy(), list(lane.inbox), list(loop.inbox)) == (0, [], [])
+    assert (feed.load().busy, list(lane.inbox), list(loop.inbox)) == (0, [], [])
     feed.put([task, task], 0)
     assert list(loop.inbox) == [task, task]

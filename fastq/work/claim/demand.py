@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fastq.work.codec.claimed import Claimed
     from fastq.work.cursor.cursor import Cursor
     from fastq.work.shared.budget import Budget
-    from fastq.work.shared.feed import Feed
+    from fastq.work.shared.lane import Feed, Load
 
 PACE_WINDOW = 0.01
 """Seconds over which a pace is measured at least: one short job within a round would look like thousands a second."""
@@ -128,14 +128,13 @@ class Demand:
         self._measured_at = time.monotonic()
         self._ended = 0
 
-    def wanted(self, room: int) -> int:
+    def wanted(self, room: int, load: Load) -> int:
         """Return how many jobs to claim now, 0 for none, and bound the cursor's next claim; `room` is the ring's."""
-        budget, feed = self._budget, self._feed
+        budget, waiting, free = self._budget, load.waiting, load.room
         self._cursor.claims.bound = self.portion.bound(budget)
         most = self.portion.limit(self._config.batch)
-        prefetch = self.prefetch()
+        prefetch = self.prefetch(load)
         self.low = prefetch // 2
-        waiting, free = feed.waiting(), feed.room()
         if (waiting > self.low and waiting >= free) or (budget.came != budget.left and budget.room() <= 0):
             self.jobs = 0
         else:
@@ -152,25 +151,25 @@ class Demand:
             self._budget.took(claimed)
         self._cursor.claims.bound = self.portion.bound(self._budget)
 
-    def prefetch(self) -> int:
+    def prefetch(self, load: Load) -> int:
         """Return how many jobs to hold ready beyond those that the executors can start at once."""
         now, feed, config = time.monotonic(), self._feed, self._config
         if now - self._measured_at >= PACE_WINDOW:
             # Jobs that have ended, not those that have started: idle executors start a burst of slow jobs in no time.
-            ended = max(self._ended, feed.claimed - feed.waiting() - feed.busy())
+            ended = max(self._ended, feed.claimed - load.waiting - load.busy)
             seconds = now - self._measured_at
             pace = (ended - self._ended) / seconds
             kept = PACE_KEPT ** (seconds / PACE_WINDOW)
             self.pace = max(pace, kept * self.pace + (1 - kept) * pace)
             self._measured_at, self._ended = now, ended
-        if feed.handed and not feed.waiting() and self._cursor.words.backlog:
-            self._ran_dry(now)
+        if feed.handed and not load.waiting and self._cursor.words.backlog:
+            self._ran_dry(now, load.busy)
         return min(READY * config.batch, int(self.pace * config.prefetch))
 
-    def _ran_dry(self, now: float) -> None:
+    def _ran_dry(self, now: float, busy: int) -> None:
         """Raise the pace to that of the jobs handed out last: nothing came after them, so the pace of the rounds is too low."""
         feed, config = self._feed, self._config
-        ended = max(0, feed.handed - feed.busy())
+        ended = max(0, feed.handed - busy)
         pace = ended / max(now - feed.handed_at, 1e-6)
         self.pace = max(self.pace, min(pace, GROWTH * ended / max(config.prefetch, PACE_WINDOW)))
         feed.handed = 0

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from fastq.board.board import Board
     from fastq.postgres.db import Connection
-    from fastq.work.shared.feed import Feed
     from fastq.work.shared.held import Held
+    from fastq.work.shared.lane import Feed
 
 INTERVAL = 4.0
 """Seconds between looks while nothing calls for one: after a restore that cut no connection no job is stuck for longer than that

@@ -55,9 +55,8 @@ if TYPE_CHECKING:
     from fastq.jobs.worker import Worker
     from fastq.postgres.db import Connection
     from fastq.work.shared.away import Away
-    from fastq.work.shared.feed import Feed
     from fastq.work.shared.held import Held
-    from fastq.work.shared.lane import Outbox
+    from fastq.work.shared.lane import Feed, Outbox
 
 
 class Numbers(Protocol):
@@ -239,7 +238,7 @@ class Producer(Threaded):
             if self._is_full():
                 self._completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
             # ... unless that has just happened.
-            return 0.0 if source.demand.wanted(self._ring_room()) else self._config.poll_interval
+            return 0.0 if source.demand.wanted(self._ring_room(), source.feed.load()) else self._config.poll_interval
         due_at = min(source.cursor.due_at(), source.waiting.look_at)
         return 0.0 if again else max((due_at - time.monotonic_ns()) / 1e9, 0.001)
 
@@ -257,7 +256,7 @@ class Producer(Threaded):
         Jobs may wait for a worker of their kind, too. Return whether it may be worth to look again at once.
         """
         cursor, demand, receiver, before = source.cursor, source.demand, self._receiver, self._receiver.claimed
-        wanted = demand.wanted(self._ring_room())
+        wanted = demand.wanted(self._ring_room(), source.feed.load())
         if not wanted or not (cursor.due() or waits):
             return False
         taken: list[list[Job[Any]]] = []

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from fastq.work.claim.producer import Source
     from fastq.work.claim.under_way import UnderWay
     from fastq.work.codec.claimed import Claimed
-    from fastq.work.shared.feed import Feed
-    from fastq.work.shared.lane import Outbox
+    from fastq.work.shared.lane import Feed, Outbox
 
 
 class Surroundings(Protocol):

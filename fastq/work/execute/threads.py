@@ -73,6 +73,10 @@ class ThreadLane(Lane):
         """Count the executors that do not rest. The producer's."""
         return self.concurrency - len(self._resting)
 
+    def room(self) -> int:
+        """Count the executors that rest. The producer's."""
+        return len(self._resting)
+
     def stop(self) -> None:
         """Let the executors end when they have taken all that stands before this in the inbox."""
         for _ in range(self.concurrency):

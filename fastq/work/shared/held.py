@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from fastq.jobs.job import Job
     from fastq.work.complete.completer import Completer
-    from fastq.work.shared.feed import Feed
-    from fastq.work.shared.lane import Outbox
+    from fastq.work.shared.lane import Feed, Outbox
 
 
 class Slot(Protocol):

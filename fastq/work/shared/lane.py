@@ -6,10 +6,12 @@ the completer's thread (takes jobs out of the outbox) and the main thread (takes
 thread does after an absence, puts STOP in, and puts jobs that were given up into the outbox). `deque.append`, `popleft`, `pop`
 and `extend` are atomic in CPython, so there is no lock per job.
 
-A queue has a lane for each mode (work/execute/mode.py) that the app's workers are of. Where it has one, jobs go straight into
-that lane's inbox. Where it has several, they share the queue's concurrency: the jobs wait in a `Dispatcher` before the lanes, in
-their order, and enter the lane of their mode when a place is free. A queue with one lane has no dispatcher. A lane that gathers
-jobs into bundles shares no places (feed.py).
+A queue has a `Feed`: its lanes, and the inlets through which jobs come to them. There is a lane for each mode
+(work/execute/mode.py) that the app's workers are of. If there is one, it is the inlet: jobs go straight into that lane's inbox.
+Several share the queue's concurrency, and the inlet is a `Dispatcher` before the lanes: the jobs wait there, in their order, and
+enter the lane of their mode when a place is free. A lane that gathers jobs into bundles shares no places: it is an inlet beside
+that one. The producer's thread uses a feed and alone writes its counts; the main thread uses `drain`, `lanes` and `concurrency`,
+too. How many jobs wait and run is read off the inlets, so executors do nothing for it.
 
 A mark in an inbox (`Mark.REFILL`) says "here the inbox runs low": the slot that takes it calls the producer. `Mark.STOP` ends the
 thread that takes it. Jobs are handed out one by one: in bundles, a slow job would hold up the rest of its bundle.
@@ -20,15 +22,20 @@ from __future__ import annotations
 
 import enum
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job
+
+
+_batch_of = attrgetter("batch")
 
 
 class Mark(enum.Enum):
@@ -164,6 +171,83 @@ class Dispatcher:
             lane.inbox.append(job)
             return lane
         return None
+
+
+class Load(NamedTuple):
+    """The jobs of one queue in one process."""
+
+    waiting: int  # that have not started
+    busy: int  # that have started and not ended
+    room: int  # that could start at once
+
+
+class Feed:
+    """The lanes of one queue."""
+
+    def __init__(self, number: int, name: str, lanes: list[Lane]) -> None:
+        self.number = number
+        self.name = name
+        self.lanes = lanes  # one per mode
+        self.concurrency = lanes[0].concurrency
+        shared = [lane for lane in lanes if not lane.gathers]
+        self._gathering = [lane for lane in lanes if lane.gathers]
+        self._gathers = {lane.mode: lane.gathers for lane in lanes}
+        self.dispatcher = Dispatcher(self.concurrency, shared) if len(shared) > 1 else None
+        self._first = self.dispatcher or (shared[0] if shared else None)
+        self._inlets = [*([self._first] if self._first else []), *self._gathering]  # where jobs go in, wait and are counted
+        self.claimed = 0  # jobs so far; written by the producer's thread alone, here and in demand.py, like the next two
+        self.handed = 0  # jobs that were handed out last, 0 once they are known to have run out
+        self.handed_at = time.monotonic()
+
+    def load(self) -> Load:
+        """Count the jobs of the queue in this process."""
+        inlets = self._inlets
+        waiting = sum([len(inlet.inbox) for inlet in inlets])
+        return Load(waiting, sum([inlet.busy() for inlet in inlets]), sum([inlet.room() for inlet in inlets]))
+
+    def hunger(self) -> None:
+        """Have us called when nothing waits any more."""
+        for inlet in self._inlets:
+            inlet.hungry = True
+
+    def put(self, jobs: list[Job[Any]], low: int) -> None:
+        """Hand jobs out, if there are any: to the dispatcher before several lanes, or to the only lane."""
+        if not jobs:
+            return
+        self.handed, self.handed_at = len(jobs), time.monotonic()
+        if self._gathering:
+            jobs = self._gather(jobs, low)
+        if jobs and self._first is not None:
+            self._first.put(jobs, low)
+
+    def _gather(self, jobs: list[Job[Any]], low: int) -> list[Job[Any]]:
+        """Hand out the jobs of lanes that gather, and return the others."""
+        shares = dict(self.by_lane(jobs))
+        for lane in self._gathering:
+            mine = shares.get(lane, [])
+            lane.brought(len(mine), len(jobs))
+            if mine:
+                lane.put(mine, low)
+        if shares.keys().isdisjoint(self._gathering):
+            return jobs
+        return [job for job in jobs if not self._gathers[job.batch.worker.mode]]
+
+    def by_lane(self, jobs: list[Job[Any]]) -> list[tuple[Lane, list[Job[Any]]]]:
+        """Say which jobs are for which lane, by the modes of their workers; lanes without any are left out."""
+        modes = {batch.worker.mode for batch in set(map(_batch_of, jobs))}
+        lanes = [lane for lane in self.lanes if lane.mode in modes]
+        if len(lanes) == 1:  # mostly: the jobs of a queue are of one kind
+            return [(lanes[0], jobs)]
+        return [(lane, [job for job in jobs if job.batch.worker.mode == lane.mode]) for lane in lanes]
+
+    def drain(self) -> list[Job[Any]]:
+        """Take out all jobs that have not started."""
+        gathered = [job for lane in self._gathering for job in lane.drain()]
+        waiting = self.dispatcher.drain() if self.dispatcher else []  # first: from there they enter the lanes
+        entered = [job for lane in self.lanes if not lane.gathers for job in lane.drain()]
+        if self.dispatcher:
+            self.dispatcher.vacate(len(entered))
+        return waiting + entered + gathered
 
 
 class Outbox:
