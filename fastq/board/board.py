@@ -208,10 +208,6 @@ class LaneBoard:
         for words in (self._head, self.slots, self.limits, self.rested):
             _wipe(words)
 
-    def limit(self, slot: int, timeout: float | None) -> None:
-        """Note the timeout of the jobs that a slot executes from now on."""
-        self.limits[slot] = int((timeout or 0.0) * 1e9)
-
     def claimed(self, ids: array[int]) -> None:
         """Add ids, never more at once than may be unwritten; before them, when it is time, those that execute."""
         head = self._head

@@ -100,7 +100,7 @@ def test_a_desk_that_is_cleared_holds_nothing_of_the_process_before():
         for queue in range(2):
             board.lane(desk, queue, 1).claimed(array("q", [1, 2, 3]))
             board.lane(desk, queue, 1).slots[0] = 2
-            board.lane(desk, queue, 1).limit(0, 1.0)
+            board.lane(desk, queue, 1).limits[0] = 10**9
 
     board.clear(0)
 

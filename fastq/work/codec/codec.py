@@ -100,6 +100,7 @@ class KindBatch:
         "ends",
         "gated",
         "kind",
+        "limit",
         "max_attempts",
         "priorities",
         "queue",
@@ -123,6 +124,7 @@ class KindBatch:
         self.worker = worker  # None until `decode` has found it, and for a kind without one
         self.work = work
         self.timeout: float | None = None  # of an attempt; a rule around it may write it when the attempt begins
+        self.limit = 0  # the same in ns, as it was before any attempt began: what the board shows; 0: none
         self.around: Any = tie.around
         self.steps: dict[int, Any] | None = None  # what attempts know of their steps: steps/attempt.py writes it
         self.times: dict[int, Any] | None = None  # when attempts began and ended, if somebody asks: hooks/timing.py writes it
@@ -137,6 +139,7 @@ class KindBatch:
             self.work = timing.within(self.work, self.times, is_async=worker.is_async)
         for rule in self.around:
             rule.put_around(self, row)
+        self.limit = int((self.timeout or 0.0) * 1e9)
 
     @property
     def beside(self) -> bool:

@@ -113,7 +113,7 @@ class BundleSlot(Slot):
         value: object = None
         error: BaseException | None = None
         bundle.shorten()
-        board.limit(number, bundle.timeout)
+        board.limits[number] = int((bundle.timeout or 0.0) * 1e9)
         lane.cells.start(bundle.cells, bundle.ids)
         board.slots[number] = bundle.id
         self.current = bundle

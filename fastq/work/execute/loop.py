@@ -203,7 +203,7 @@ class Loop(Mode):
                     last = 0
                     continue
                 batch = job.batch
-                board.limit(number, job.batch.timeout)
+                board.limits[number] = job.batch.limit
             words[number] = last = job.id
             await self._attempt(slot, job)
             if not slot.teller or not await self._was_given_up(slot):

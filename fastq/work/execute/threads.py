@@ -132,7 +132,7 @@ class Executor(Slot):
                 if isinstance(job, Mark):
                     return job
                 batch, work = job.batch, job.batch.work
-                board.limit(number, job.batch.timeout)
+                board.limits[number] = job.batch.limit
             slots[number] = job.id
             self.current = job
             try:
