@@ -28,7 +28,7 @@ def feed():
     shared = Board.make([EXECUTORS], 1, 8)
     lane = ThreadLane(shared.lane(0, 0, 0), EXECUTORS, lambda: None)
     made = Feed(0, "default", [lane])
-    lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(EXECUTORS))
+    lane.resting.extend(SimpleNamespace(release=lambda: None) for _ in range(EXECUTORS))
     made.cursor = Cursor(shared, 0, "default", 1.0)
     made.cursor.words.backlog = 1
     return made
@@ -51,7 +51,7 @@ def end_all(feed):
     """Have all that was handed out end, and all executors rest."""
     lane = feed.lanes[0]
     lane.inbox.clear()
-    lane._resting.extend(SimpleNamespace(release=lambda: None) for _ in range(lane.busy()))
+    lane.resting.extend(SimpleNamespace(release=lambda: None) for _ in range(lane.busy()))
 
 
 def test_nothing_is_held_ready_before_anything_has_ended(feed, demand, config):
@@ -75,8 +75,8 @@ def test_what_runs_out_at_once_lets_so_many_times_as_much_be_held_ready(feed, de
 def test_what_still_runs_proves_nothing(feed, demand, config):
     hand_out(feed, EXECUTORS)
     feed.lanes[0].inbox.clear()  # all have started, and one has ended
-    feed.lanes[0]._resting.clear()
-    feed.lanes[0]._resting.append(SimpleNamespace(release=lambda: None))
+    feed.lanes[0].resting.clear()
+    feed.lanes[0].resting.append(SimpleNamespace(release=lambda: None))
 
     assert demand.prefetch(feed.load()) == GROWTH, "times the one"
 

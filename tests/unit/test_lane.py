@@ -55,7 +55,7 @@ class Resting:
 def lane():
     """Give a lane whose beds can hold somebody up."""
     made = ThreadLane(Board.make([EXECUTORS], 1, 8).lane(0, 0, 0), EXECUTORS, lambda: None)
-    made._resting = Beds()
+    made.resting = Beds()
     return made
 
 
@@ -63,12 +63,12 @@ def test_who_is_woken_while_he_lies_down_wakes_the_next_while_there_are_jobs(lan
     sleeper, racer = Resting(lane), Resting(lane)
     sleeper.thread.start()
     wait_for(lambda: lane.busy() == EXECUTORS - 1, what="one that sleeps")
-    lane._resting.who = racer.thread
+    lane.resting.who = racer.thread
     racer.thread.start()
-    assert lane._resting.lies.wait(10)
+    assert lane.resting.lies.wait(10)
 
     lane.put(["first", "second"], 0)  # the wake-up goes to who lay down last
-    lane._resting.goes_on.set()
+    lane.resting.goes_on.set()
 
     assert racer.took.wait(10)
     assert sleeper.took.wait(1.0), "the second job waits behind the first beside an executor that rests"

@@ -57,8 +57,12 @@ class LoopLane(Lane):
         self._loop.call(self._loop.start_slots, self)
 
     def busy(self) -> int:
-        """Count the slots that have a job, by the board. The producer's."""
+        """Count the slots that have a job, by the board: a slot that is free may have been called for one."""
         return sum(word > 0 for word in self.board.slots)
+
+    def room(self) -> int:
+        """Count those that have none."""
+        return self.concurrency - self.busy()
 
 
 class LoopSlot(Slot):

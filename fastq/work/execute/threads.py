@@ -42,14 +42,14 @@ class ThreadLane(Lane):
 
     def __init__(self, board: LaneBoard, concurrency: int, call_producer: Callable[[], None], mode: str = "threads") -> None:
         super().__init__(mode, board, concurrency, call_producer)
-        self._resting: deque[threading.Lock] = deque()  # an executor puts its gate in; it or its waker takes it out
+        self.resting: deque[threading.Lock] = deque()  # an executor puts its gate in; it or its waker takes it out
 
     def rest(self, gate: threading.Lock) -> None:
         """Sleep until another thread wakes this executor; on waking, wake the next while there are jobs."""
-        self._resting.append(gate)
+        self.resting.append(gate)
         if self.inbox:  # a job came in between: the thread that put it there may have looked before we lay down
             try:
-                self._resting.remove(gate)
+                self.resting.remove(gate)
             except ValueError:
                 gate.acquire()  # woken already: take it, or the next rest would end at once
                 if self.inbox:
@@ -65,17 +65,9 @@ class ThreadLane(Lane):
     def wake(self) -> None:
         """Wake the executor that lay down last, if any: its stack is still warm."""
         try:
-            self._resting.pop().release()
+            self.resting.pop().release()
         except IndexError:
             return
-
-    def busy(self) -> int:
-        """Count the executors that do not rest. The producer's."""
-        return self.concurrency - len(self._resting)
-
-    def room(self) -> int:
-        """Count the executors that rest. The producer's."""
-        return len(self._resting)
 
     def stop(self) -> None:
         """Let the executors end when they have taken all that stands before this in the inbox."""

@@ -62,6 +62,7 @@ class Lane(ABC):
         self.concurrency = concurrency
         self.inbox: Any = deque()  # a lane that gathers has one of its own, with the same methods
         self.hungry = False  # written by the producer: there is more to claim; read and cleared by a slot that finds nothing
+        self.resting: Any = ()  # the slots that have nothing to do, where the mode keeps them; each writes for itself
         self.call_producer = call_producer
         self.dispatcher: Dispatcher | None = None  # set once, before any thread starts
 
@@ -69,13 +70,13 @@ class Lane(ABC):
     def wake(self) -> None:
         """Have the jobs of the inbox executed, if there are free slots; any thread may call this, any number of times."""
 
-    @abstractmethod
     def busy(self) -> int:
-        """Count the jobs that are in slots."""
+        """Count the jobs that are in slots, or the slots that do not rest. The producer's, as the next one."""
+        return self.concurrency - len(self.resting)
 
     def room(self) -> int:
         """Count the jobs that could start at once if they came."""
-        return max(0, self.concurrency - self.busy())
+        return len(self.resting)
 
     def brought(self, mine: int, of: int) -> None:
         """Take note how many of the jobs of a claim are for this lane, which gathers. The producer's."""
