@@ -94,12 +94,12 @@ class Completer(Threaded):
         return opened
 
     def _run(self) -> None:
-        writer, tally, outbox = self.writer, self.writer.tally, self.outbox
+        writer, tally, outbox, rest = self.writer, self.writer.tally, self.outbox, 0.0
         while True:
-            jobs = outbox.take(self._at_once, 0.0 if outbox.jobs else self._rest())
+            jobs = outbox.take(self._at_once, rest)
             if jobs:
                 self._settle(jobs)
-            elif self._is_done():
+            elif self.stopping and (not writer.aside or writer.gives_up):
                 if writer.aside:
                     writer.leave_unwritten(len(writer.aside), "their rows are locked")
                 if not writer.gives_up:
@@ -111,19 +111,11 @@ class Completer(Threaded):
                 aside, writer.aside = writer.aside, []
                 self._settle(aside)
                 self._look_at = time.monotonic() + LOCKED_REST
-
-    def _is_done(self) -> bool:
-        """Tell whether this is the end, as far as the outbox is empty."""
-        return self.stopping and (not self.writer.aside or self.writer.gives_up)
-
-    def _rest(self) -> float:
-        """Return the seconds to sleep at most while no job comes."""
-        if self._is_done():
-            return 0.0
-        rest = QUIET if not self.writer.aside else LAST_REST if self.stopping else LOCKED_REST
-        if (budget := self.budget) is not None and budget.left != budget.trimmed:
-            rest = budget.rest(rest)
-        return max(0.0, min(rest, self.writer.tally.write_at - time.monotonic()))
+            ending, waiting = LAST_REST if writer.aside else 0.0, LOCKED_REST if writer.aside else QUIET
+            rest = ending if self.stopping else waiting  # a stop that is told from here on ends the sleep
+            if (budget := self.budget) is not None and budget.left != budget.trimmed and not outbox.jobs:
+                rest = budget.rest(rest)
+            rest = max(0.0, min(rest, tally.write_at - time.monotonic()))
 
     def _settle(self, jobs: list[Job[Any]]) -> None:
         """Write a batch and count the jobs that have left."""
