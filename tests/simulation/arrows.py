@@ -11,15 +11,14 @@ from functools import wraps
 
 import pytest
 
-from fastq.work.claim import under_way
-from fastq.work.cursor import cursor, looks, low_water
+from fastq.work.cursor import claims, cursor, looks, low_water
 from tests.simulation.world import Weather
 
 MACHINES = {
     "mark": (low_water.LowWater, low_water.ARROWS),
     "re-scan": (looks.Rescan, looks.ARROWS),
     "backlog": (cursor.Backlog, cursor.ARROWS),
-    "claim under way": (under_way.UnderWay, under_way.ARROWS),
+    "claim under way": (claims.UnderWay, claims.ARROWS),
 }
 
 

@@ -26,8 +26,8 @@ from fastq.postgres import hints, sqlstate
 from fastq.work.claim import demand, unanswered
 from fastq.work.claim.demand import Portion
 from fastq.work.claim.unanswered import Unanswered
-from fastq.work.claim.under_way import UnderWay
 from fastq.work.cursor import claims, cursor, looks, low_water
+from fastq.work.cursor.claims import UnderWay
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.cursor.looks import Claim, Look
 from fastq.work.shared.budget import Budget

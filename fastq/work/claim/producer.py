@@ -40,9 +40,9 @@ from fastq.work.claim.paused import Paused
 from fastq.work.claim.receiver import Receiver
 from fastq.work.claim.resting import Resting
 from fastq.work.claim.unanswered import Unanswered
-from fastq.work.claim.under_way import UnderWay
 from fastq.work.claim.waiting import Waiting
 from fastq.work.codec.timed import choose
+from fastq.work.cursor.claims import UnderWay
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.shared.budget import Budget
 

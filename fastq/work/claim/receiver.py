@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fastq.jobs.job import Job
     from fastq.jobs.worker import Worker
     from fastq.work.claim.producer import Source
-    from fastq.work.claim.under_way import UnderWay
     from fastq.work.codec.claimed import Claimed
+    from fastq.work.cursor.claims import UnderWay
     from fastq.work.shared.lane import Feed, Outbox
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fastq.config import Config
     from fastq.postgres.db import Connection
-    from fastq.work.claim.under_way import UnderWay
+    from fastq.work.cursor.claims import UnderWay
 
 SESSION_END_TIMEOUT = 2.0
 """Seconds to wait for the end of a session: the recovery's figure; at most half of a statement's time limit."""

@@ -1,4 +1,4 @@
-"""The statements that claim: which one is sent, with which parameters. A part of the cursor.
+"""The statements that claim: which one is sent, with which parameters, and the claim that is under way. A part of the cursor.
 
     job_claim        from numbers on, in their order: it locks row by row and steps over rows that others have locked
     job_claim_part   a range of numbers that is nearly always ours alone: it finds and changes its rows in one step
@@ -9,17 +9,28 @@ after 20 ms at a row, the part is claimed row lock by row lock, and so are all p
 that is nearly always.
 
 Both take large args up to the bytes that they are given, and tell the first job that was left for that: such a claim counts as
-full, and its last numbers end before that job (docs/adr/0015). Run by the producer's thread of a worker process, which alone has
-a `Claims`, in the turn or for a part that was taken in it. It deliberately moves no mark: the machines of the cursor do, when
-they learn the answer.
+full, and its last numbers end before that job (docs/adr/0015).
+
+The claim under way, a machine, stands on the desk of its process: the supervisor must know of it if the process dies, for it may
+commit. One claim is under way at a time, so the jobs of a claim must be in the rings before the next one is named.
+
+    none          no claim is under way: all that were answered are in the rings of the board
+    sent          a claim was named and sent, or is about to be
+    unanswered    its session is gone, and its answer with it: whether it has committed is for unanswered.py to find out
+
+Run by the producer's thread of a worker process, which alone has and writes a `Claims` for each queue, and one `UnderWay`: in the
+turn, or for a part that was taken in it. It deliberately moves no mark: the machines of the cursor do, when they learn the
+answer.
 """
 
 from __future__ import annotations
 
 import struct
 import time
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fastq.board import board
 from fastq.board.cursor_words import PRIORITIES
 from fastq.postgres import db, sqlstate
 from fastq.work.codec import twin
@@ -75,6 +86,83 @@ class Tried(NamedTuple):
     positions: memoryview | None
     upto: list[int]
     limit: int
+
+
+class State(Enum):
+    """The states of the claim under way."""
+
+    NONE = "none"
+    SENT = "sent"
+    UNANSWERED = "unanswered"
+
+
+ARROWS = {
+    (State.NONE, "send"): (State.SENT,),
+    (State.SENT, "answered"): (State.NONE,),
+    (State.NONE, "connecting"): (State.NONE,),
+    (State.SENT, "connecting"): (State.UNANSWERED,),
+    (State.UNANSWERED, "connecting"): (State.UNANSWERED,),  # the attempt before this one has failed
+    (State.NONE, "settled"): (State.NONE,),
+    (State.UNANSWERED, "settled"): (State.NONE,),
+}
+"""From a state, by an event (a method of `UnderWay`), to states."""
+
+
+class UnderWay:
+    """The words of a desk that tell of the claim under way; `last` is the number of the claim that was named last."""
+
+    def __init__(self, desk: memoryview, process: int) -> None:
+        self.last = process << 32
+        self._desk = desk
+
+    @property
+    def state(self) -> State:
+        """Tell the state of the claim."""
+        if not self._desk[board.CLAIM]:
+            return State.NONE
+        return State.UNANSWERED if self._desk[board.CUT_SESSION] else State.SENT
+
+    @property
+    def number(self) -> int:
+        """Return the claim's number, 0 if there is none."""
+        return self._desk[board.CLAIM]
+
+    @property
+    def queue(self) -> int:
+        """Return the number of its queue."""
+        return self._desk[board.CLAIM_QUEUE]
+
+    @property
+    def after(self) -> int:
+        """Return a seq below everything that it can take."""
+        return self._desk[board.CLAIM_AFTER]
+
+    @property
+    def cut_session(self) -> int:
+        """Return the pid of the session that it was sent on, if that is gone; else 0."""
+        return self._desk[board.CUT_SESSION]
+
+    def send(self, queue: int, after: int) -> int:
+        """Name the next claim, and note that it is about to be sent."""
+        self.last += 1
+        desk = self._desk
+        desk[board.CLAIM_QUEUE], desk[board.CLAIM_AFTER] = queue, after
+        desk[board.CLAIM] = self.last
+        return self.last
+
+    def answered(self) -> None:
+        """Note that the jobs of the claim are in the rings, or that it was refused and none of it has happened."""
+        self._desk[board.CLAIM] = 0
+
+    def connecting(self) -> None:
+        """Keep the pid of the session that a claim was sent on: the next session's takes its place."""
+        desk = self._desk
+        if desk[board.CLAIM] and not desk[board.CUT_SESSION]:
+            desk[board.CUT_SESSION] = desk[board.SESSIONS[0]]
+
+    def settled(self) -> None:
+        """Note that the jobs of the claim were handed back, or that it can take none any more."""
+        self._desk[board.CLAIM] = self._desk[board.CUT_SESSION] = 0
 
 
 class Claims:
