@@ -106,7 +106,8 @@ def one(args: Any, kind: Kind[Any] | None, options: Options, max_bytes: int, hoo
     elif spec.gates is not None:
         call = call_of("job_enqueue_gated", [(spec, text)])
     else:
-        call = Call("job_enqueue", (*spec[:4], text.decode(), *spec[4:COLUMNS]), wakes_of(spec))
+        wakes = {spec.queue} if spec.delay is None and spec.at is None else wakes_of(spec)
+        call = Call("job_enqueue", (*spec[:4], text.decode(), *spec[4:COLUMNS]), wakes)
     return call if of.result is None else call._replace(result=of.result)
 
 
