@@ -102,13 +102,11 @@ class Writer:
         emit("completions.unwritten", level=logging.ERROR, count=count, error=why)
 
     def _write(self, jobs: list[Job[Any]]) -> None:
-        elsewhere: list[tuple[Job[Any], Fate]] = []
         try:
-            parts = cut(parts_of(jobs, archive=self._archive, elsewhere=elsewhere), self._size.now)
+            parts = self._parts(jobs)
         except Exception as error:  # noqa: BLE001 - a mistake in the class of one outcome must not hold up the batch
             self._bisect(jobs, error)
             return
-        self.tally.elsewhere(elsewhere)
         while parts:
             try:
                 if self._held_up:
@@ -128,6 +126,14 @@ class Writer:
                 del parts[0]
                 if self._troubled:
                     self._went_well()
+
+    def _parts(self, jobs: list[Job[Any]]) -> list[Part]:
+        """Sort a batch by the statements that write it, in pieces that are small enough; count the jobs that ended elsewhere."""
+        elsewhere: list[tuple[Job[Any], Fate]] = []
+        parts = cut(parts_of(jobs, archive=self._archive, elsewhere=elsewhere), self._size.now)
+        if elsewhere:
+            self.tally.elsewhere(elsewhere)
+        return parts
 
     def _send(self, part: Part) -> None:
         """Run the statement of a part; report rows that were no longer ours, and jobs that have ended without success."""
