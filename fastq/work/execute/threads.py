@@ -106,9 +106,9 @@ class Executor(Slot):
 
     def _work(self) -> Mark | Teller | None:
         """Work jobs until a mark comes (the mark), the inbox is empty (None), or the watchdog gives us up (WATCHDOG)."""
-        inbox, board, slots, number = self.lane.inbox, self.lane.board, self.lane.board.slots, self.number
-        popleft, outbox, put = inbox.popleft, self._outbox, self._outbox.append
-        interrupt, dispatcher = self._interrupt, self.lane.dispatcher
+        lane, board, slots, number = self.lane, self.lane.board, self.lane.board.slots, self.number
+        popleft, outbox, interrupt = lane.inbox.popleft, self._outbox, self._interrupt
+        put = outbox.append if lane.dispatcher is None else self._put_and_leave
         job: Any = None
         batch: object = None
         work: Any = None
@@ -143,8 +143,8 @@ class Executor(Slot):
                 return Teller.WATCHDOG
             slots[number] = 0
             put(job)
-            if outbox.asleep or dispatcher is not None:
-                self._pass_on()
+            if outbox.asleep:
+                outbox.wake()
 
     def _end(self, job: Job[Any], value: object, error: BaseException | None) -> bool:
         """Give the job its outcome; True if the watchdog has told of the job in our place: then the thread ends."""
@@ -158,10 +158,9 @@ class Executor(Slot):
             time.sleep(LOOK)
         return self.teller is Teller.WATCHDOG
 
-    def _pass_on(self) -> None:
-        """Wake the completer if it sleeps; let the next job in where a dispatcher stands before the lanes."""
-        if self._outbox.asleep:
-            self._outbox.wake()
+    def _put_and_leave(self, job: Job[Any]) -> None:
+        """Hand a job on, and let the next one in: for a lane behind a dispatcher."""
+        self._outbox.append(job)
         if self.lane.dispatcher is not None:
             self.lane.dispatcher.leave(self.lane)
 
