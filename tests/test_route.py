@@ -1,0 +1,28 @@
+"""The way of one job from enqueue to archive, as `tools/route.py` counts it: it stays as straight as it is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parent.parent / "tools" / "route.py"
+
+MOST = {"files": 32, "changes": 44, "back": 13}
+"""The figures of the program on the day on which the way was last made shorter. Where it is shorter again, these go down."""
+
+
+@pytest.mark.further
+def test_a_job_comes_by_no_more_files_and_goes_back_to_no_more_of_them(database):
+    told = subprocess.run(
+        [sys.executable, str(PROGRAM), "--functions"],
+        env=os.environ | {"FASTQ_DATABASE_URL": database},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+
+    names, *rows = (line.split() for line in told.splitlines())
+    counts = dict(zip(names, next(row for row in rows if row[0] == "all"), strict=True))
+    assert {name: int(counts[name]) for name in MOST if int(counts[name]) > MOST[name]} == {}, told
