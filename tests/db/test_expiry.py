@@ -120,7 +120,7 @@ def test_a_claim_gives_jobs_with_the_same_rules_one_batch_and_those_with_a_deadl
 
 def test_a_claim_of_jobs_without_meta_tells_no_time_and_asks_for_no_rule(connection, client, monkeypatch):
     client.enqueue_many([SmsArgs()] * 3, tags=["t"])
-    monkeypatch.setattr(Claimed, "_tied", lambda _: {})
+    monkeypatch.setattr(codec, "_tied", lambda _: {})
 
     [batch] = {job.batch for job in claimed(connection)}
 
