@@ -86,7 +86,7 @@ def test_no_insert_asks_for_a_summary_since_the_server_logs_each_request_beyond_
     indexes = f"fastq.{name}_id_finalized_at_idx", "fastq.job_archive_default_id_finalized_at_idx", "fastq.job_archive_id"
     for index in indexes:
         [(options,)] = connection.execute("select reloptions from pg_class where oid = $1::text::regclass", index)
-        assert options == ["pages_per_range=16"]
+        assert options == ["pages_per_range=64"]
 
 
 def test_a_day_begins_and_ends_at_midnight_utc(connection, database):

@@ -93,3 +93,32 @@ def test_no_search_reads_a_table_of_jobs_from_end_to_end(crowded, leg, pinned):
     assert {table for table, pages in walked.items() if table.startswith("job") and pages} == set(), json.dumps(told)[:2_000]
     rows = sum(node["Actual Rows"] * node["Actual Loops"] for node in ran if str(node.get("Relation Name", "")).startswith("job"))
     assert rows <= 20_000, f"{leg} has read {rows} rows"
+
+
+LATE = """
+insert into fastq.job_archive
+    (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, queue, kind, args)
+select case when n % 100 = 7 then n - 50000 else n end + 100000, now(), date_trunc('day', now()) + n * interval '1 s',
+    'completed', 1, 1, 25, 0, 'default', 'nap', '{}'
+from generate_series(1, $1::int) as n
+"""
+
+
+def test_a_job_is_found_by_its_id_though_others_of_its_day_ended_long_after_those_of_their_age(server, migrated_template):
+    url = create_database(server, "fastq_test_plans_late", migrated_template)
+    connection = session(url, pinned=False)
+    try:
+        ensure_partitions(connection, days_ahead=1)
+        connection.execute(LATE, MANY)
+        connection.execute("vacuum (analyze) fastq.job_archive")
+        text = qualified("job_show").replace("$1::", f"{100_000 + MANY // 2}::")
+        [(told,)] = connection.execute(f"explain (analyze, buffers, costs off, timing off, format json) {text}")
+        [(pages,)] = connection.execute("select sum(relpages) from pg_class where relname ~ '^job_archive_[0-9]+$'")
+    finally:
+        connection.close()
+        drop_database(server, "fastq_test_plans_late")
+
+    looked = [node for node in nodes(told[0]["Plan"]) if str(node.get("Relation Name", "")).startswith("job_archive")]
+    assert sum(node["Actual Rows"] * node["Actual Loops"] for node in looked) == 1
+    assert pages > 600
+    assert sum(map(read, looked)) < pages / 3, "one range of 64 pages, and the index"
