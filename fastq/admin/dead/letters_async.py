@@ -48,21 +48,26 @@ COUNTED = {"replayed": "jobs", "done": "done", "step": "steps", "order": "in_ord
 class AsyncDeadLetters:
     """The part of a client that is about discarded jobs."""
 
+    _patience: float | None = None
+    _at_once: int | None = None
+    """Those of a list where they are other ones than PATIENCE and PAGE."""
+
     async def dead(self, group: str | None = None, *, limit: int = 50, **which: Unpack[Which]) -> DeadList:
         """Group the discarded jobs by kind, cause and message; return the groups with most jobs.
 
         Numbers, ids, quoted texts, addresses and paths in a message make no difference. It reads the newest jobs first, for some
         seconds at most, and says then how far it came.
         """
-        wanted, groups, give_up = Filter.of(group, which), Groups(), time.monotonic() + PATIENCE
+        wanted, groups, size = Filter.of(group, which), Groups(), self._at_once or PAGE
+        give_up = time.monotonic() + (self._patience or PATIENCE)
         low, at = await self._span(which)
         last, searched_to = LAST_ID, None
         while True:
-            rows = await self._page("dead_list", (at, last, low, wanted.kind, wanted.queue), PAGE)
+            rows = await self._page("dead_list", (at, last, low, wanted.kind, wanted.queue), size)
             for row in rows:
                 if wanted.fits(row):
                     groups.add(row)
-            if len(rows) < PAGE:
+            if len(rows) < size:
                 break
             at, last = rows[-1].at, rows[-1].id
             if time.monotonic() > give_up:

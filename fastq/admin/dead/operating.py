@@ -20,11 +20,18 @@ if TYPE_CHECKING:
     from fastq.postgres.db import Connection
 
 
+GLANCE, GLANCE_PAGE = 0.04, 500
+"""Seconds after which a list looks no further that is to come at once, and discarded jobs that a statement reads for it: the page
+that shows it comes in a tenth of a second."""
+
+
 class _OnConnection(DeadLetters):
     """The same work as a client's, over one connection."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, glance: bool = False) -> None:
         self._connection = connection
+        if glance:
+            self._patience, self._at_once = GLANCE, GLANCE_PAGE
 
     def _ask(self, name: str, parameters: tuple[object, ...]) -> Sequence[Sequence[Any]]:
         return self._connection.run(name, *parameters)
@@ -33,9 +40,11 @@ class _OnConnection(DeadLetters):
         return hints.sending(self._connection, lambda channel: self._connection.run(name, *parameters, channel))
 
 
-def list_dead(connection: Connection, group: str | None = None, *, limit: int = 50, **which: Unpack[Which]) -> DeadList:
-    """Group discarded jobs, as `client.dead` does."""
-    return _OnConnection(connection).dead(group, limit=limit, **which)
+def list_dead(
+    connection: Connection, group: str | None = None, *, limit: int = 50, glance: bool = False, **which: Unpack[Which]
+) -> DeadList:
+    """Group discarded jobs, as `client.dead` does; with `glance` the newest, as many as 40 ms allow."""
+    return _OnConnection(connection, glance=glance).dead(group, limit=limit, **which)
 
 
 def replay_dead(

@@ -1,13 +1,15 @@
 """Discarded jobs in groups of like causes: a list, one group, and replaying or deleting a group.
 
-The functions run in threads of the source, over its connection. A list reads from the newest job to older ones for some seconds,
-and says how far it came (admin/dead/). An action takes MOST jobs at a time, the oldest first, and says how many are left: a
-larger one is done by the command, which has no browser to wait for it.
+The functions run in threads of the source, over its connection. A list reads from the newest job to older ones, for a moment at
+first and for some seconds if somebody asks it to look further (`far`), and says how far it came (admin/dead/). An action takes
+MOST jobs at a time, the oldest first, and says how many are left: a larger one is done by the command, which has no browser to
+wait for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fastq.admin import dead
@@ -37,12 +39,14 @@ def load(visit: Visit) -> Mapping[str, Any]:
     if since is not None and since not in SPANS:
         raise OptionError(f"since: expected one of {', '.join(SPANS)}, got {since[:40]!r}")
     which: Any = {**chosen, "since": SPANS.get(since or "")}
-    found = dead.list_dead(visit.connection, limit=GROUPS, **which)
+    far = visit.get("far") is not None
+    found = dead.list_dead(visit.connection, limit=GROUPS, glance=not far, **which)
     return {
         "groups": [(group, visit.redaction.text(group.kind, "error", group.shape)) for group in found.groups],
         "more": found.more,
         "older": sum(found.older.values()),
         "searched_to": found.searched_to,
+        "far": far,
         "chosen": chosen,
         "any": any(chosen.values()),
         "spans": list(SPANS),
@@ -52,22 +56,30 @@ def load(visit: Visit) -> Mapping[str, Any]:
 
 def load_group(visit: Visit) -> Mapping[str, Any]:
     """Read one group."""
-    group = _group(visit)
+    group, searched_to = _group(visit)
     text = visit.redaction.text
     return {
         "title": f"Failures of {group.kind}",
         "group": group,
+        "searched_to": searched_to,
+        "far": visit.get("far") is not None,
         "shape": text(group.kind, "error", group.shape),
         "message": text(group.kind, "error", group.message),
     }
 
 
-def _group(visit: Visit) -> DeadGroup:
+def _group(visit: Visit) -> tuple[DeadGroup, datetime | None]:
+    """Return a group, and how far back its jobs were counted; None: all were. One that has no new job is looked for longer."""
     name = visit.need("group")
-    found = dead.list_dead(visit.connection, name, limit=1).groups
-    if not found:
-        raise Missing(f"there is no group {name[:40]} of discarded jobs, or no longer")
-    return found[0]
+    for glance in (True, False) if visit.get("far") is None else (False,):
+        found = dead.list_dead(visit.connection, name, limit=1, glance=glance)
+        if found.groups:
+            return found.groups[0], found.searched_to
+    raise Missing(f"there is no group {name[:40]} of discarded jobs, or no longer")
+
+
+def _jobs(group: DeadGroup, searched_to: datetime | None) -> str:
+    return plural(group.jobs, "job") if searched_to is None else f"{group.jobs:,} jobs or more"
 
 
 AMOUNT = Field("limit", "At most", "1000", f"jobs, the oldest first; up to {MOST:,} at a time", number=True, required=True)
@@ -76,15 +88,15 @@ AGAIN = Field("again", "Jobs that were replayed before", "", choices=(("", "leav
 
 
 def _ask_replay(visit: Visit) -> Asked:
-    group = _group(visit)
+    group, searched_to = _group(visit)
     explained = "Each gets a new job with the same args, queue, priority and tags; the discarded one stays as it is."
-    return _asked(group, f"Replay the {plural(group.jobs, 'job')} of this group?", explained, (AMOUNT, RATE, AGAIN))
+    return _asked(group, f"Replay the {_jobs(group, searched_to)} of this group?", explained, (AMOUNT, RATE, AGAIN))
 
 
 def _ask_delete(visit: Visit) -> Asked:
-    group = _group(visit)
+    group, searched_to = _group(visit)
     return _asked(
-        group, f"Delete the {plural(group.jobs, 'job')} of this group for good?", "Nobody can replay them then.", (AMOUNT,)
+        group, f"Delete the {_jobs(group, searched_to)} of this group for good?", "Nobody can replay them then.", (AMOUNT,)
     )
 
 
