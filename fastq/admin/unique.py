@@ -28,6 +28,9 @@ DIGITS = 64
 SHORT = 12
 """Digits that are shown: of a million keys two begin with the same ones once in 500 times."""
 
+LOOKED = 2_000
+"""Keys that are looked at for a list: some 10 ms. Of more keys than these a list shows some, which nobody has chosen."""
+
 FEWEST = 6
 """Digits that a key must be named by: with fewer, one finds others' keys."""
 
@@ -63,7 +66,7 @@ def release_key(connection: Connection, digits: str) -> KeyRow | None:
 
 def all_keys(limit: int) -> Asking[list[KeyRow]]:
     """List the keys that are held."""
-    return _rows((yield Ask("unique_list", ("0" * DIGITS, "f" * DIGITS, limit))))
+    return _rows((yield Ask("unique_list", ("0" * DIGITS, "f" * DIGITS, limit, max(limit, LOOKED)))))
 
 
 def giving_up(digits: str) -> Asking[KeyRow | None]:
@@ -79,7 +82,7 @@ def giving_up(digits: str) -> Asking[KeyRow | None]:
 
 
 def _keys(digits: str) -> Asking[list[KeyRow]]:
-    return _rows((yield Ask("unique_list", (*_range(digits), 2))))
+    return _rows((yield Ask("unique_list", (*_range(digits), 2, LOOKED))))
 
 
 def _rows(rows: Iterable[Sequence[Any]]) -> list[KeyRow]:

@@ -1,6 +1,6 @@
 -- what: everything about one job, living or finished, and where it runs if it does. $1 id. JSON comes as text: what drivers make of it differs.
 -- called by: admin/jobs, enqueue/client, enqueue/client_async: show and get.
--- index: job_pkey; job_archive_id (block ranges); process_pkey; job_progress_pkey.
+-- index: job_pkey; job_archive_id (block ranges), unless it lives: each day is asked; process_pkey; job_progress_pkey.
 -- locks: none.
 select job.id, job.state, job.kind, job.queue, job.priority, job.attempt, job.max_attempts, job.tags, job.created_at,
     job.scheduled_at, job.attempted_at, null::timestamptz as finalized_at, job.errors -> -1 ->> 'error' as error, job.waits_for,
@@ -17,4 +17,4 @@ select job.id, job.state, job.kind, job.queue, job.priority, job.attempt, job.ma
     job.meta::text, to_json(job_progress)::text
 from fastq.job_archive as job
 left join fastq.job_progress on job_progress.job = job.id
-where job.id = $1::bigint
+where job.id = $1::bigint and (select count(*) from fastq.job as living where living.id = $1::bigint) = 0

@@ -137,4 +137,4 @@ select id, state, kind, queue, attempt, max_attempts, null, attempted_at, finali
     ), meta #>> '{workflow,1}'::text[]), 0, null, '[]'::json, coalesce(meta -> 'because'::text, '[]'))::text end,
     null
 from fastq.job_archive
-where id = $1::bigint
+where id = $1::bigint and (select count(*) from fastq.job as living where living.id = $1::bigint) = 0

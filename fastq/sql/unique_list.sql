@@ -1,26 +1,33 @@
--- what: the keys of unique jobs from $1 to $2 (hexadecimal), longest held first, $3 at most, each with the job that holds it.
---       Keys that were given up and are not swept yet are left out.
+-- what: the keys of unique jobs from $1 to $2 (hexadecimal), longest held first, $3 at most, each with the job that holds it. The first $4 are
+--       looked at: a key is a digest, so these are any. Keys that were given up and are not swept yet are left out.
 -- called by: admin/unique.
--- index: unique_key_pkey; job_pkey; job_archive_id (block ranges).
+-- index: unique_key_pkey; job_pkey; job_archive_id (block ranges), of the days since a key was taken: its job has ended later. They are asked
+--        for those jobs alone that are listed, since the keys come in their order.
 -- locks: none.
-with known as (
-    select unique_key.*, coalesce(job.state, ended.state)::text as state, coalesce(job.kind, ended.kind) as kind,
-        coalesce(job.args, ended.args)::text as args_json,
-        not coalesce(unique_key.expires_at <= statement_timestamp(), false) and (
-            unique_key.until = 'time'
-            or job.id is not null and (unique_key.until <> 'start' or job.attempted_at is null)
-            or job.id is null and unique_key.until = 'success' and ended.state <> 'completed'
-        ) as held
-    from fastq.unique_key
-    left join fastq.job on job.id = unique_key.job_id
-    left join lateral (
-        select (array_agg(state))[1] as state, (array_agg(kind))[1] as kind, (array_agg(args))[1] as args
-        from fastq.job_archive where job.id is null and job_archive.id = unique_key.job_id
-    ) as ended on true
-    where unique_key.key >= decode($1::text, 'hex') and unique_key.key <= decode($2::text, 'hex')
-)
-select encode(key, 'hex') as key, job_id, state, kind, until, since, expires_at, args_json
-from known
-where held
-order by since, key
+select encode(known.key, 'hex') as key, known.job_id, coalesce(known.state, ended.state)::text as state, coalesce(known.kind, ended.kind) as kind,
+    known.until, known.since, known.expires_at, coalesce(known.args, ended.args)::text as args_json
+from (
+    select looked.*, job.id as living, job.state, job.kind, job.args
+    from (
+        select * from fastq.unique_key
+        where unique_key.key >= decode($1::text, 'hex') and unique_key.key <= decode($2::text, 'hex')
+        order by unique_key.key
+        limit $4::bigint
+    ) as looked
+    left join lateral (select * from fastq.job where job.id = looked.job_id limit 1) as job on true  -- one by one, whatever the planner knows
+    where not coalesce(looked.expires_at <= statement_timestamp(), false) and (
+        looked.until = 'time'
+        or job.id is not null and (looked.until <> 'start' or job.attempted_at is null)
+        or job.id is null and looked.until = 'success'
+    )
+    order by looked.since, looked.key
+    offset 0
+) as known
+left join lateral (
+    select (array_agg(job_archive.state))[1] as state, (array_agg(job_archive.kind))[1] as kind, (array_agg(job_archive.args))[1] as args
+    from fastq.job_archive
+    where known.living is null and job_archive.id = known.job_id and job_archive.finalized_at >= known.since
+) as ended on true
+where known.living is not null or known.until = 'time' or ended.state <> 'completed'
+order by known.since, known.key
 limit $3::bigint

@@ -99,7 +99,8 @@ def test_nothing_behind_a_discarded_job_starts_under_new_leaders_either_nor_when
     keeper._compare_at = 0.0
     turn(site, keeper)
     turn(site)
-    connection.execute("delete from fastq.job_archive")
+    for table in ("job_archive", "dead"):
+        connection.execute(f"delete from fastq.{table}")
     turn(site)
 
     assert permits(connection) == jobs[:1]

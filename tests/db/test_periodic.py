@@ -761,3 +761,25 @@ def test_neither_a_definition_nor_its_ticks_pass_the_hooks_of_their_kind(site, c
     [(tags, meta)] = connection.execute("select tags, meta from fastq.job")
     assert "tenant:acme" in tags
     assert meta is None
+
+
+def test_the_history_of_a_tick_has_the_end_of_its_job_whenever_that_was(connection):
+    ends = {"at once": timedelta(seconds=5), "a week later": timedelta(days=7), "by another clock": timedelta(seconds=-5)}
+    first = datetime.now(UTC) - timedelta(days=20)
+    for number, (name, after) in enumerate(ends.items()):
+        tick = first + timedelta(hours=number)
+        connection.execute("insert into fastq.periodic_tick values ('daily', $1::timestamptz, $2::bigint)", tick, 100 + number)
+        connection.execute(
+            "insert into fastq.job_archive (id, created_at, finalized_at, state, priority, attempt, max_attempts, crashes, "
+            "queue, kind, args, errors)"
+            " values ($1, now(), $2::timestamptz, 'completed', 1, 1, 1, 0, 'default', $3, '{}', null)",
+            100 + number,
+            tick + after,
+            name,
+        )
+    connection.execute("insert into fastq.periodic_tick values ('daily', $1::timestamptz, 99)", first - timedelta(hours=1))
+    connection.execute("set enable_bitmapscan = on")
+
+    told = {row.job: row.finalized_at and row.finalized_at - row.tick for row in periodic.list_ticks(connection, "daily")}
+
+    assert told == {**dict(zip((100, 101, 102), ends.values(), strict=True)), 99: None}

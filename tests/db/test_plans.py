@@ -153,7 +153,7 @@ PARAMETERS = {
     "step_wait": (5, CLAIM, "go", 1, 60.0),
     "transaction_outcome": ("1000", 5, CLAIM, 10),
     "unique_change": (*UNIQUE, "1", "collect", "1", "texts", "100", "1000"),
-    "unique_list": ("0" * 64, "f" * 64, 50),
+    "unique_list": ("0" * 64, "f" * 64, 50, 2_000),
     "unique_release": ("0" * 64, 1),
     "unique_settle": ("1",),
     "unique_undo": ("1",),
