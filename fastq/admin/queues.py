@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 COUNT = 100_000
 """Where counting stops, for each queue: about 50 ms of reading an index. A count that has reached it means 'or more'."""
 
+TOTAL = 1_000_000
+"""Where counting stops over all queues or kinds: some seconds of reading an index."""
+
+GLANCE, GLANCE_TOTAL = 10_000, 30_000
+"""The same for what people leave open, and look at again every few seconds: tens of milliseconds."""
+
 KINDS = 1_000
 """Kinds with jobs that wait for a worker are listed up to this number: more than an app has, and some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRow:
-    """One queue; the counts stop at COUNT, or where the caller says."""
+    """One queue; the counts stop at `counted_to`, and `more` says which of them did."""
 
     name: str
     paused_at: datetime | None  # by its own pause, or by that of everything
@@ -39,11 +45,20 @@ class QueueRow:
     retryable: int
     waiting: int
     processes: int  # that work it and live
+    counted_to: int = COUNT
 
     @property
     def unworked(self) -> bool:
         """Tell whether the queue has jobs to run and no process that works it."""
         return not self.processes and bool(self.available or self.scheduled or self.retryable or self.waiting)
+
+    @property
+    def more(self) -> frozenset[str]:
+        """Return the counts that have stopped: those of available and claimed jobs stop together, and so do some others."""
+        together = (("available", "claimed"), ("scheduled", "retryable"), ("waiting",))
+        return frozenset(
+            name for names in together if sum(getattr(self, one) for one in names) >= self.counted_to for name in names
+        )
 
     @property
     def state(self) -> str:
@@ -62,6 +77,7 @@ class WaitingRow:
     paused_at: datetime | None = None  # the kind is
     paused_until: datetime | None = None
     reason: str | None = None
+    counted_to: int = COUNT
 
     @property
     def why(self) -> str:
@@ -73,17 +89,17 @@ class WaitingRow:
         return f"no living process of queue '{self.queue}' has a worker for {told(self.kind)}"
 
 
-def list_queues(connection: Connection, count: int = COUNT) -> list[QueueRow]:
+def list_queues(connection: Connection, count: int = COUNT, total: int = TOTAL) -> list[QueueRow]:
     """Return the queues by name: those with living jobs, with a process that works them, or that were ever paused.
 
-    Counts stop at `count`.
+    Counts stop at `count`, and where there are many queues before that, so that `total` jobs are counted over all of them.
     """
-    return [QueueRow(*row) for row in connection.run("queue_list", count)]
+    return [QueueRow(*row) for row in connection.run("queue_list", count, total)]
 
 
-def list_waiting(connection: Connection, count: int = COUNT) -> list[WaitingRow]:
-    """Return the kinds with jobs that wait for a worker, by queue; counts stop at `count`, the list at KINDS."""
-    return [WaitingRow(*row) for row in connection.run("kind_waiting", count, KINDS)]
+def list_waiting(connection: Connection, count: int = COUNT, total: int = TOTAL) -> list[WaitingRow]:
+    """Return the kinds with jobs that wait for a worker, by queue; counts stop as those of queues do, the list at KINDS."""
+    return [WaitingRow(*row) for row in connection.run("kind_waiting", count, KINDS, total)]
 
 
 def pause_queue(connection: Connection, queue: str, until: Any = None, reason: str = "") -> datetime:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 
 from fastq import admin
-from fastq.admin.queues import COUNT
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import opened
 from fastq.cli.terminal.parser import until
@@ -89,12 +88,12 @@ def _list(
         if pause.sort == "queue":
             output.note(escaped(str(pause)))
     for row in waiting:
-        more = "+" if row.jobs >= COUNT else ""
+        more = "+" if row.jobs >= row.counted_to else ""
         output.note(f"waiting in '{row.queue}': {row.jobs:,}{more} of kind '{row.kind}': {escaped(row.why)}")
     return 0
 
 
 def _cells(row: admin.QueueRow) -> tuple[object, ...]:
-    counts = (row.available, row.claimed, row.scheduled, row.retryable, row.waiting)
-    shown = (f"{count:,}+" if count >= COUNT else count for count in counts)
+    counts = ((name, getattr(row, name)) for name in ("available", "claimed", "scheduled", "retryable", "waiting"))
+    shown = (f"{count:,}+" if count and name in row.more else count for name, count in counts)
     return (row.name, row.state, *shown, row.processes)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastq import admin, app, log
-from fastq.admin.queues import COUNT
+from fastq.admin.queues import GLANCE, GLANCE_TOTAL
 from fastq.args.options import DEFAULT_QUEUE
 from fastq.args.secret.ring import ring
 from fastq.args.versions.names import names_of
@@ -109,7 +109,7 @@ def _check(registry: Registry) -> None:
 
 def _introduce(target: str, config: Config, registry: Registry, database: Database, connection: Connection) -> None:
     """Show the settings, and those that do not fit together: as a page for people, as events if the log is for machines."""
-    rows = admin.list_queues(connection)
+    rows = admin.list_queues(connection, GLANCE, GLANCE_TOTAL)
     facts = {name: text for name, text in _facts(target, config, registry, database, connection, rows).items() if text}
     if config.log_json:
         emit("supervisor.starts", **facts, kinds=sorted(registry.workers))
@@ -195,5 +195,5 @@ def _waiting(rows: list[admin.QueueRow]) -> list[str]:
     counts = {
         state: sum(getattr(row, state) for row in rows) for state in ("available", "claimed", "retryable", "scheduled", "waiting")
     }
-    most = {state: "at least " if count >= COUNT else "" for state, count in counts.items()}
-    return [f"{most[state]}{count:,} {state}" for state, count in counts.items() if count]
+    more = frozenset().union(*(row.more for row in rows))
+    return [f"{'at least ' if state in more else ''}{count:,} {state}" for state, count in counts.items() if count]

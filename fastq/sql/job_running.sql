@@ -1,7 +1,7 @@
 -- what: the jobs that run, those that began first on top, $2 at most: id, kind, queue, attempt, max_attempts, tags, the time at which the attempt began,
 --       whether its end was asked for, the number of its process with that one's host and pid (null: its row is gone), and the newest
---       note of its progress: a fraction and a text. Of each queue and priority the first $1 jobs are looked at: those that run were the first
---       to come.
+--       note of its progress: a fraction and a text. Of each queue and priority the first $1 jobs are looked at (with many queues less: $3 over
+--       all of them, and 50 at least): those that run were the first to come.
 -- called by: admin/running/hosts: list_running.
 -- index: job_ready, skipped from queue to queue, and its beginning in each; process_pkey; job_progress_pkey.
 -- locks: none.
@@ -10,6 +10,8 @@ with recursive every (queue) as (
     union all
     select (select queue from fastq.job where seq is not null and queue > every.queue order by queue limit 1)
     from every where every.queue is not null
+), bound (most) as materialized (
+    select greatest(least(50, $1::bigint), least($1::bigint, $3::bigint / greatest(1, 4 * count(queue)))) from every
 )
 select job.id, job.kind, job.queue, job.attempt, job.max_attempts, job.tags, job.attempted_at, job.cancel_requested,
     (job.claim >> 32) as process, process.host, process.pid, job_progress.fraction, job_progress.text
@@ -21,7 +23,7 @@ cross join lateral (
         select * from fastq.job
         where job.queue = every.queue and job.priority = given.priority and job.seq is not null
         order by job.seq
-        limit $1::bigint
+        limit (select most from bound)
     ) as first
     where first.state = 'running'
 ) as job

@@ -6,11 +6,14 @@ import threading
 import pytest
 
 from fastq import admin
-from fastq.admin import search
+from fastq.admin import running, search
+from fastq.admin.running import hosts
 from fastq.config import Config
 from fastq.errors import MigrationError, OptionError
 from fastq.jobs.job import State
+from fastq.sql.statements import qualified
 from tests.db.jobs import CHANNEL, add, archived, claim, claimed_ids, count, living
+from tests.db.test_plans import nodes
 from tests.helpers import wait_for
 from tests.pgbouncer import pgbouncer
 
@@ -243,6 +246,48 @@ def test_queue_counts_stop_where_counting_becomes_expensive(connection, operator
     add(connection, 25)
 
     assert [row.available for row in admin.list_queues(operator, 10)] == [10]
+
+
+def test_many_queues_are_counted_no_further_than_a_few(connection, operator):
+    for number in range(4):
+        add(connection, 150, queue=f"q{number}")
+        add(connection, 150, queue=f"q{number}", state="scheduled", seq=None, scheduled_at="2100-01-01")
+    add(connection, 20, queue="small")
+
+    rows = {row.name: row for row in admin.list_queues(operator, 1_000, 600)}
+
+    assert {(row.available, row.scheduled, row.counted_to) for name, row in rows.items() if name != "small"} == {(120, 120, 120)}
+    assert rows["q0"].more == {"available", "claimed", "scheduled", "retryable"}
+    assert (rows["small"].available, rows["small"].more) == (20, frozenset())
+
+
+def test_the_running_jobs_of_many_queues_are_looked_for_at_the_beginning_of_each(connection, operator, monkeypatch):
+    for number in range(4):
+        add(connection, 60, queue=f"q{number}", state="running", claim=1 << 32)
+    monkeypatch.setattr(hosts, "TOTAL", 4 * 4 * 50)
+
+    assert len(running.list_running(operator, 1_000)) == 4 * 50
+
+
+def test_a_count_stops_at_the_number_that_is_left_for_its_kind(connection, operator):
+    for number in range(4):
+        add(connection, 150, state="waiting", seq=None, waits_for=f"worker:kind{number}")
+
+    assert [(row.jobs, row.counted_to) for row in admin.list_waiting(operator, 1_000, 480)] == [(120, 120)] * 4
+
+
+def test_a_living_job_is_not_looked_for_in_the_archive(connection, operator):
+    lives, ended = add(connection, 2)
+    finish(connection, [ended])
+    asked = {}
+    for name in ("job_show", "job_why"):
+        for job in (lives, ended):
+            text = qualified(name).replace("$1::", f"{job}::").replace("$2::", "100::").replace("$3::", "100::")
+            [(told,)] = operator.execute(f"explain (analyze, costs off, timing off, format json) {text}")
+            ran = [node for node in nodes(told[0]["Plan"]) if node.get("Actual Loops")]
+            asked[name, job] = any(node.get("Relation Name", "").startswith("job_archive") for node in ran)
+
+    assert asked == {(name, job): job == ended for name in ("job_show", "job_why") for job in (lives, ended)}
 
 
 def test_the_archive_is_read_by_its_index(connection, operator):

@@ -86,7 +86,9 @@ FIGURES = Figures(
     NOW,
     [
         QueueFigures(queue("mails"), Rates(1234.5, 12, (0,) * 12 + (1, 8, 3), TIMES, TIMES)),
-        QueueFigures(queue("a-queue-with-a-name-that-is-longer-than-most", available=10_000, paused_at=NOW), Rates()),
+        QueueFigures(
+            queue("a-queue-with-a-name-that-is-longer-than-most", available=10_000, paused_at=NOW, counted_to=10_000), Rates()
+        ),
         QueueFigures(queue("nobody", claimed=0, processes=0), Rates()),
     ],
     [

@@ -86,7 +86,7 @@ def test_columns_stand_on_the_failures_of_their_minute_and_the_highest_is_as_hig
     [(top, ended)] = re.findall(r"M59 ([\d.]+)v-([\d.]+)h", chart.ended)
     assert float(top) == pytest.approx(HEIGHT - float(failed))
     assert float(failed) + float(ended) == pytest.approx(HEIGHT)
-    assert set(chart.ended + chart.failed) <= set("Mvhz -.0123456789")
+    assert set(chart.ended + chart.failed) <= set("Mvh -.0123456789")
 
 
 def test_a_minute_of_a_clock_that_is_ahead_is_the_last_one_and_a_chart_of_nothing_has_no_columns():

@@ -21,6 +21,9 @@ FIRST = 2_000
 """Jobs at the head of each queue and priority that are looked at for running ones: more than the processes of ten hosts run in
 one queue, and some milliseconds."""
 
+TOTAL = 20_000
+"""Jobs that are looked at over all queues: some 10 ms."""
+
 PROCESSES = 5_000
 """Processes that are listed at most: those of some hundred hosts."""
 
@@ -67,4 +70,4 @@ def list_processes(connection: Connection) -> list[ProcessRow]:
 
 def list_running(connection: Connection, limit: int = 50) -> list[RunningRow]:
     """Return the jobs that run, longest first."""
-    return [RunningRow(*row) for row in connection.run("job_running", FIRST, limit)]
+    return [RunningRow(*row) for row in connection.run("job_running", FIRST, limit, TOTAL)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import admin
 from fastq.admin import leaders, periodic
+from fastq.admin.queues import GLANCE, GLANCE_TOTAL
 from fastq.jobs.job import State
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from fastq.admin.periodic import PeriodicRow
     from fastq.postgres.db import Connection
 
-NAMED, COUNTED = 12, 10_000
-"""Keys of discarded jobs that are named one by one, as fit a list; and where counts stop of jobs that wait for a worker."""
+NAMED = 12
+"""Keys of discarded jobs that are named one by one, as fit a list."""
 
 
 class Notice(NamedTuple):
@@ -38,10 +39,10 @@ def list_notices(connection: Connection, queues: list[admin.QueueRow]) -> list[N
     """Return the notices, those of jobs that stand still first; the caller has listed the queues already."""
     found = [
         *_leading(leaders.list_leases(connection), leaders.list_chores(connection)),
-        *_queues(queues, admin.list_waiting(connection, COUNTED)),
+        *_queues(queues, admin.list_waiting(connection, GLANCE, GLANCE_TOTAL)),
         *_keys(admin.list_held(connection)),
         *(Notice(False, str(pause), "queues") for pause in admin.list_pauses(connection)),
-        *_gates(admin.list_gates(connection)),
+        *_gates(admin.list_gates(connection, glance=True)),
         *_periodic(periodic.list_periodic(connection)),
     ]
     return sorted(found, key=lambda notice: not notice.grave)

@@ -42,9 +42,10 @@ def stats(
     *,
     queue: str | None = None,
     kind: str | None = None,
+    times: bool = True,
 ) -> list[StatRow]:
-    """Return the statistics, as `client.stats` does."""
-    return answered(connection, what_was_counted(since, by, step, queue, kind))
+    """Return the statistics, as `client.stats` does; without `times` the counts alone, which is quicker."""
+    return answered(connection, what_was_counted(since, by, step, queue, kind, times=times))
 
 
 def living(connection: Connection, limit: int = LIVING) -> list[Living]:
@@ -53,12 +54,12 @@ def living(connection: Connection, limit: int = LIVING) -> list[Living]:
 
 
 def what_was_counted(
-    since: Since, by: By | None, step: Step | None, queue: str | None, kind: str | None
+    since: Since, by: By | None, step: Step | None, queue: str | None, kind: str | None, *, times: bool = True
 ) -> Asking[list[StatRow]]:
     """Read the statistics since a time, or of the last seconds."""
     grouped = _one_of("by", by, ("queue", "kind"), "all")
     span = _one_of("step", step, ("minute", "hour", "day"), "whole")
-    rows = yield Ask("stat_read", (*_since(since), span, grouped, queue, kind))
+    rows = yield Ask("stat_read", (*_since(since), span, grouped, queue, kind, times))
     return rows_of(rows, grouped)
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fastq import admin
 from fastq.admin import statistics
+from fastq.admin.queues import GLANCE, GLANCE_TOTAL
 from fastq.admin.running import list_notices, list_processes, list_running
-from fastq.admin.statistics.asked import LIVING
 from fastq.cli.top import narrowed, onejob
 
 if TYPE_CHECKING:
@@ -86,11 +86,6 @@ class Figures:
     job: onejob.OneJob | None
 
 
-def stopped(count: int) -> bool:
-    """Tell whether a count of jobs has stopped at its limit."""
-    return count >= LIVING
-
-
 class Looker:
     """One look after the other."""
 
@@ -101,7 +96,7 @@ class Looker:
 
     def look(self, connection: Connection, wanted: Wanted) -> Figures:
         """Read the values that are asked for."""
-        queues = admin.list_queues(connection, LIVING)
+        queues = admin.list_queues(connection, GLANCE, GLANCE_TOTAL)
         now = time.monotonic()
         if now - self._rated >= STATISTICS:
             self._rates, self._rated = read_rates(connection), now

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastq.cli.history.stats import BARS, drawn
 from fastq.cli.history.stats import span as lasting
 from fastq.cli.top.columns import Column, Span, by_time, short, span
-from fastq.cli.top.figures import stopped
 from fastq.jobs.job import State
 
 if TYPE_CHECKING:
@@ -41,14 +40,11 @@ class Pane(NamedTuple):
 def _queue(row: QueueFigures, _: Figures, width: int) -> list[Span]:
     queue, rates = row.queue, row.rates
     minutes = rates.failures if width >= NARROW else rates.failures[-FEW_MINUTES:]
-    counts = (queue.available, queue.claimed, queue.scheduled, queue.retryable, queue.waiting)
-    styles = ("", "cyan", "", "yellow", "yellow")
+    styles = {"available": "", "claimed": "cyan", "scheduled": "", "retryable": "yellow", "waiting": "yellow"}
+    counts = [(getattr(queue, name), name in queue.more, style) for name, style in styles.items()]
     return [
         span(queue.name, "" if queue.state == "open" else "yellow"),
-        *(
-            (short(count, stopped(count)) if count else "-", style if count else "dim")
-            for count, style in zip(counts, styles, strict=True)
-        ),
+        *((short(count, more) if count else "-", style if count else "dim") for count, more, style in counts),
         (by_time(rates.rate), ""),
         (lasting(rates.wait.p50 if rates.wait else None), ""),
         (lasting(rates.wait.p95 if rates.wait else None), ""),
@@ -238,7 +234,7 @@ def summed(figures: Figures, width: int) -> list[Span]:
     failing = sum(rate.failing for rate in rates)
     running, available = (sum(getattr(row.queue, name) for row in figures.queues) for name in ("claimed", "available"))
     gap = " " * (3 if width >= NARROW else 2)
-    more = any(stopped(row.queue.available) for row in figures.queues)
+    more = any("available" in row.queue.more for row in figures.queues)
     parts: list[Span] = [
         (f"{len(living)} process{'' if len(living) == 1 else 'es'}", "" if living else "red"),
         (f" on {len(hosts)} host{'' if len(hosts) == 1 else 's'}", ""),

@@ -16,7 +16,7 @@ from fastq import admin
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found
 from fastq.cli.top import narrowed
-from fastq.cli.top.figures import Figures, Looker, QueueFigures, Wanted, stopped
+from fastq.cli.top.figures import Figures, Looker, QueueFigures, Wanted
 from fastq.cli.top.watcher import SLOWEST
 from fastq.schema.migrate import migrate
 
@@ -148,7 +148,7 @@ def _queue(row: QueueFigures) -> dict[str, Any]:
         "paused_until": queue.paused_until,
         "pause_reason": queue.pause_reason,
         **counts,
-        "at_least": any(map(stopped, counts.values())),
+        "at_least": bool(queue.more),
         "processes": queue.processes,
         "rate": rates.rate,
         "failed_per_minute": rates.failing,

@@ -48,7 +48,11 @@ def _lines(vitals: Vitals, now: float) -> Iterator[str]:
     yield from _many("events_total", "counter", "events of the supervisor's log, by name", "event", sorted(signs.events.items()))
     if signs.counted is not None:
         queues = signs.counted.queues
-        yield from _head("jobs", "gauge", "jobs of the schema that have not ended; counts stop at 10000 of a queue")
+        yield from _head(
+            "jobs",
+            "gauge",
+            "jobs of the schema that have not ended; counts stop at 10000 of a queue, or before",
+        )
         for row in queues:
             for state in STATES:
                 count = row.claimed if state == "running" else getattr(row, state)

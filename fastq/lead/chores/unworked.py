@@ -51,7 +51,7 @@ class Unworked:
     def run(self, site: Site) -> float:
         """Look."""
         queues = self._queues(site)
-        rows = site.connection.run("kind_waiting", COUNT, KINDS)
+        rows = site.connection.run("kind_waiting", COUNT, KINDS, COUNT * KINDS)
         kinds = {
             (queue, kind): jobs for queue, kind, jobs, known, paused_at, *_ in rows if not (known or paused_at or queue in queues)
         }

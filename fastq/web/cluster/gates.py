@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastq import admin
-from fastq.admin.gates import COUNT
 from fastq.admin.held import read_key
 from fastq.errors import OptionError
 from fastq.jobs.job import State
@@ -30,13 +29,12 @@ def load(visit: Visit) -> Mapping[str, Any]:
     connection = visit.connection
     held = admin.list_held(connection)
     return {
-        "gates": admin.list_gates(connection),
+        "gates": admin.list_gates(connection, glance=True),
         "held": [row for row in held if row.state is State.DISCARDED],
         "resting": [row for row in held if row.state is not State.DISCARDED],
         "keys": [(row, _args(visit, row)) for row in admin.list_keys(connection, KEYS)],
         "pauses": [pause for pause in admin.list_pauses(connection) if pause.sort == "gate"],
         "shown": KEYS,
-        "most": COUNT,
     }
 
 
@@ -49,7 +47,7 @@ def _args(visit: Visit, row: admin.KeyRow) -> Any:
 
 def _ask_set(visit: Visit) -> Asked:
     name = visit.need("name")
-    row = next((gate for gate in admin.list_gates(visit.connection) if gate.name == name), None)
+    row = _row(visit, name)
     facts = () if row is None else _facts(row)
     number = "" if row is None or row.at_most is None else str(row.at_most)
     fields = [Field("number", "At most", number, "0 closes the gate", number=True, required=True)]
@@ -60,6 +58,15 @@ def _ask_set(visit: Visit) -> Asked:
         fields.append(Field("burst", "Burst", burst, "empty: as the code says", number=True))
     explained = "It prevails over the number in the code, on all hosts, until it is removed."
     return Asked(f"Set the number of gate '{name}'?", f"gate '{name}'", "/gates", facts, explained, tuple(fields))
+
+
+def _row(visit: Visit, name: str) -> GateRow | None:
+    """Return a gate; one that a glance does not see is looked for longer."""
+    for glance in (True, False):
+        for row in admin.list_gates(visit.connection, glance=glance):
+            if row.name == name:
+                return row
+    return None
 
 
 def _facts(row: GateRow) -> tuple[tuple[str, str], ...]:
@@ -84,7 +91,7 @@ def _set(visit: Visit) -> Done:
 
 def _ask_remove(visit: Visit) -> Asked:
     name = visit.need("name")
-    row = next((gate for gate in admin.list_gates(visit.connection) if gate.name == name), None)
+    row = _row(visit, name)
     explained = "The number in the code holds again, in whatever version runs."
     return Asked(
         f"Remove the number of gate '{name}'?", f"gate '{name}'", "/gates", () if row is None else _facts(row), explained

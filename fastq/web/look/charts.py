@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 THINNEST = 1.2
 """The width of the smallest part, of 100: two pixels of a narrow chart."""
 
-MINUTES, HEIGHT, WIDTH = 60, 24, 0.8
-"""Columns of a chart of an hour, the height of the highest one, and the width of each: the rest is the gap to the next."""
+MINUTES, HEIGHT, WIDTH = 60, 100, ".8"
+"""Columns of a chart of an hour, the height of the highest one, and the width of each: the rest is the gap to the next.
+Heights are whole numbers: each digit more is 120 bytes of a chart."""
 
-LOWEST = 1.5
+LOWEST = 6
 """The height of the smallest part of a column, of HEIGHT: two pixels of a low chart."""
 
 
@@ -66,14 +67,14 @@ def columns(rows: Iterable[StatRow], now: datetime) -> Columns:
             failures[minute] += row.failed
     most = max(map(sum, zip(ends, failures, strict=True)))
     feet = [_height(failed, most) for failed in failures]
-    return Columns(_path(ends, feet, most), _path(failures, [0.0] * MINUTES, most), most, sum(ends), sum(failures))
+    return Columns(_path(ends, feet, most), _path(failures, [0] * MINUTES, most), most, sum(ends), sum(failures))
 
 
-def _height(number: int, most: int) -> float:
-    return LOWEST + (HEIGHT - 2 * LOWEST) * number / most if number else 0.0
+def _height(number: int, most: int) -> int:
+    return round(LOWEST + (HEIGHT - 2 * LOWEST) * number / most) if number else 0
 
 
-def _path(numbers: Sequence[int], feet: Sequence[float], most: int) -> str:
+def _path(numbers: Sequence[int], feet: Sequence[int], most: int) -> str:
     """Return the path of all columns of a colour, each of which stands on its foot."""
     shown = [(x, foot, _height(number, most)) for x, (number, foot) in enumerate(zip(numbers, feet, strict=True)) if number]
-    return "".join(f"M{x} {HEIGHT - foot:.4g}v-{height:.4g}h{WIDTH}v{height:.4g}z" for x, foot, height in shown)
+    return "".join(f"M{x} {HEIGHT - foot}v-{height}h{WIDTH}v{height}" for x, foot, height in shown)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fastq import admin
 from fastq.admin import statistics
 from fastq.admin.dead.lately import Lately, list_lately
+from fastq.admin.queues import GLANCE, GLANCE_TOTAL
 from fastq.admin.running import list_notices, list_processes, list_running
 from fastq.web.look.charts import columns, stacked
 from fastq.web.look.rendering import address
@@ -48,7 +49,7 @@ class Linked(NamedTuple):
 def load(visit: Visit) -> Mapping[str, Any]:
     """Read what runs and what needs somebody."""
     connection = visit.connection
-    queues = admin.list_queues(connection)
+    queues = admin.list_queues(connection, GLANCE, GLANCE_TOTAL)
     processes = list_processes(connection)
     running = list_running(connection, RUNNING)
     lately = list_lately(connection, LATELY)
@@ -61,11 +62,14 @@ def load(visit: Visit) -> Mapping[str, Any]:
         "running": running[:SHOWN],
         "more_running": max(0, len(running) - SHOWN),
         "groups": groups[:SHOWN],
-        "bars": [(queue, stacked(counts, most), sum(count for _, count in counts)) for queue, counts in bars[: 2 * SHOWN]],
+        "bars": [
+            (queue, stacked(counts, most), sum(count for _, count in counts), bool(queue.more))
+            for queue, counts in bars[: 2 * SHOWN]
+        ],
         "more_queues": max(0, len(bars) - 2 * SHOWN),
         "states": STATES,
         "hour": next(iter(statistics.stats(connection, LATELY)), None),
-        "minutes": columns(statistics.stats(connection, LATELY, step="minute"), datetime.now(UTC)),
+        "minutes": columns(statistics.stats(connection, LATELY, step="minute", times=False), datetime.now(UTC)),
         "processes": sum(process.lives for process in processes),
     }
 
@@ -78,7 +82,13 @@ def _counts(queue: admin.QueueRow) -> list[tuple[str, int]]:
 def _tiles(queues: list[admin.QueueRow], lately: Lately, processes: int) -> list[tuple[str, int, str, bool]]:
     """Return the numbers on top: words, number, page, and whether there are more."""
     sums = {state: sum(dict(_counts(queue))[state] for queue in queues) for state in STATES}
-    tiles = [(state, sums[state], address("/jobs", state=state), False) for state in STATES]
+    more = {
+        "running" if name == "claimed" else name
+        for queue in queues
+        for name in queue.more
+        if sums[name if name != "claimed" else "running"]
+    }
+    tiles = [(state, sums[state], address("/jobs", state=state), state in more) for state in STATES]
     tiles.append(("discarded in 1\N{NO-BREAK SPACE}h", lately.jobs, address("/dead", since="1h"), lately.more))
     tiles.append(("processes", processes, "/hosts", False))
     return tiles
