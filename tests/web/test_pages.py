@@ -163,12 +163,12 @@ def test_jobs_are_filtered_and_paged_by_the_address(browser, database):
     def shown(path):
         return [int(one) for one in re.findall(r'href="/jobs/(\d+)"', client.get(path).text)]
 
-    assert shown("/jobs") == ids[:9:-1]
+    assert shown("/jobs") == ids[:19:-1]
     [older] = re.findall(r'href="([^"]+)" rel="next"', client.get("/jobs").text)
-    assert shown(html.unescape(older)) == ids[9::-1]
+    assert shown(html.unescape(older)) == ids[19::-1]
     assert shown("/jobs?state=cancelled&state=discarded") == [ids[0]]
     assert shown("/jobs?kind=other") == []
-    assert shown("/jobs?queue=emails&tag=welcome&kind=mail") == ids[:9:-1]
+    assert shown("/jobs?queue=emails&tag=welcome&kind=mail") == ids[:19:-1]
     assert client.get(f"/jobs?id={ids[5]}").headers["location"] == f"/jobs/{ids[5]}"
     assert shown("/jobs?q=kind:mail+-tag:other+id:1..3&state=available") == [3, 2]
     for odd in (

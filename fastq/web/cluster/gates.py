@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from fastq.admin.gates import GateRow
     from fastq.web.routing.view import Visit
 
-KEYS = 50
-"""Unique keys that are listed, the longest held ones."""
+KEYS, HELD = 20, 20
+"""Unique keys, and keys that stand still, that are listed: the longest held ones. More of them would make the page large."""
 
 
 def load(visit: Visit) -> Mapping[str, Any]:
@@ -30,8 +30,9 @@ def load(visit: Visit) -> Mapping[str, Any]:
     held = admin.list_held(connection)
     return {
         "gates": admin.list_gates(connection, glance=True),
-        "held": [row for row in held if row.state is State.DISCARDED],
-        "resting": [row for row in held if row.state is not State.DISCARDED],
+        "held": [row for row in held if row.state is State.DISCARDED][:HELD],
+        "held_in_all": sum(row.state is State.DISCARDED for row in held),
+        "resting": [row for row in held if row.state is not State.DISCARDED][:HELD],
         "keys": [(row, _args(visit, row)) for row in admin.list_keys(connection, KEYS)],
         "pauses": [pause for pause in admin.list_pauses(connection) if pause.sort == "gate"],
         "shown": KEYS,

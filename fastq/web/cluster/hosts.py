@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COUNTED = 2_000
 """Running jobs that are counted: more says that there are more."""
 
-SHOWN = 50
+SHOWN = 20
 """Running jobs in the table, the longest."""
 
 

@@ -21,7 +21,7 @@ from fastq.web.routing.view import Action, Asked, Done, Missing, View
 if TYPE_CHECKING:
     from fastq.web.routing.view import Visit
 
-LINES, ALL_LINES = 100, 5_000
+LINES, ALL_LINES = 60, 5_000
 """Lines of the log that are shown with the job, its last ones, and on a page of their own."""
 
 TRACES = 3

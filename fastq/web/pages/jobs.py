@@ -23,8 +23,8 @@ from fastq.web.routing.view import Elsewhere, View
 if TYPE_CHECKING:
     from fastq.web.routing.view import Visit
 
-PAGE = 50
-"""Jobs on a page."""
+PAGE = 40
+"""Jobs on a page: with an error in each of them it has some 30 kB."""
 
 EVERY = 3.0
 """Seconds between two looks at a list that is open; one that takes long is looked at less often (live/following.py)."""
