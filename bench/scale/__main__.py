@@ -4,13 +4,13 @@
     pages     each page of the dashboard: the time of the server, the bytes of a first view
     words     each word of the search, alone and in hard pairs: the time of a page, and how far it came
     commands  what clients, commands and scrapers ask
-    bulk      an operation that retries all finished jobs, which are discarded ones then, while the living ones are worked
+    bulk-fill make the jobs for this: all finished ones are discarded ones
+    bulk      an operation that retries the finished jobs, while the living ones are worked, or `--rate` others a second
     tabs      no tab, one and ten open tabs of the dashboard, while jobs are worked: the CPU that they cost
     drop      delete the folder
 
-The folder keeps the jobs, so questions can be asked one by one; `bulk` and `tabs` take a folder of their own,
-    which is not filled. 10 million living and 50 million finished jobs take 22 GB, and
-some ten minutes to fill. A folder that is not named is deleted at the end.
+The folder keeps the jobs, so questions can be asked one by one; `bulk` and `tabs` take a folder of their own. 10 million living and
+50 million finished jobs take 20 GB, and half an hour to fill. A folder that is not named is deleted at the end.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="requests of each page")
     parser.add_argument("--only", default="", help="pages with this in their address")
     parser.add_argument("--rate", type=int, default=0, help="bulk, tabs: plain jobs a second; 0: as fast as they are worked")
-    parser.add_argument("--follow", action="store_true", help="follow the searches for the needle to their end")
+    parser.add_argument("--follow", default="", metavar="EXPRESSION", help="follow the searches whose words fit to their end")
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="fastq-scale-", dir="/tmp"))
     try:
@@ -57,7 +57,7 @@ def answer(question: str, ground: Ground, options: argparse.Namespace) -> None:
         return
     began = time.monotonic()
     print(f"{question}: load before {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
-    with ground.serving(filling=question == "fill") as config:
+    with ground.serving(filling="fill" in question) as config:
         if question == "fill":
             whole = filling.fill(ground, config, options.seconds)
             connection = session(config)
@@ -66,7 +66,9 @@ def answer(question: str, ground: Ground, options: argparse.Namespace) -> None:
         elif question == "pages":
             pages.measure(ground, config, options.rounds, options.only)
         elif question == "words":
-            words.measure(ground, config, follow=options.follow)
+            words.measure(ground, config, options.follow)
+        elif question == "bulk-fill":
+            bulk.prepare(ground, config, options.rate)
         elif question == "bulk":
             if not bulk.measure(ground, config, options.rate):
                 sys.exit("bulk: not each row is right")

@@ -113,8 +113,9 @@ class Watch(threading.Thread):
 
 def measure(ground: Ground, config: Config, rate: int) -> bool:
     """Fill, work, retry, and tell; return whether each row is right."""
-    jobs, plain = ground.finished, ground.living
-    prepare(config, jobs, plain if not rate else 0)
+    jobs = ground.finished
+    if "bulk" not in ground.filled:
+        prepare(ground, config, rate)
     environment = os.environ | {"FASTQ_DATABASE_URL": config.database_url, "FASTQ_LOG_LEVEL": "warning"}
     host = subprocess.Popen([sys.executable, "-m", "fastq", "run", "fastq.bench.app:registry", "--procs", "2"], env=environment)
     watch, feeding = Watch(config), threading.Event()
@@ -148,8 +149,9 @@ def measure(ground: Ground, config: Config, rate: int) -> bool:
     return rows_are_right(config, jobs, last.skipped.get("held", 0)) and whole
 
 
-def prepare(config: Config, jobs: int, plain: int) -> None:
-    """Make the discarded jobs, and the plain ones."""
+def prepare(ground: Ground, config: Config, rate: int) -> None:
+    """Make the discarded jobs, and the plain ones, unless they are to be enqueued at a rate."""
+    jobs, plain = ground.finished, 0 if rate else ground.living
     migrate(config.database_url)
     connection = session(config)
     ensure_partitions(connection, days_ahead=1)
@@ -165,6 +167,7 @@ def prepare(config: Config, jobs: int, plain: int) -> None:
     connection.execute("analyze")
     connection.execute("checkpoint")
     connection.close()
+    ground.note("bulk")
 
 
 def feed(config: Config, rate: int, ending: threading.Event) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fastq.config import Config
 
 PAGES = ("/", "/jobs", "/queues", "/hosts", "/dead", "/gates", "/workflows", "/periodic", "/leaders", "/singletons")
-ROUNDS = 3
+ROUNDS = 2
 SESSIONS = "select pid from pg_stat_activity where application_name = 'fastq admin'"
 
 

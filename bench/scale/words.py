@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -66,8 +67,8 @@ def filters(ground: Ground, number: int, key: str) -> list[str]:
     return [f"{word}:{value}" for word, values in alone.items() for value in values] + paths + pairs
 
 
-def measure(ground: Ground, config: Config, *, follow: bool) -> list[Page]:
-    """Ask for the first page of each filter, and with `follow` for those of the needle to their end."""
+def measure(ground: Ground, config: Config, follow: str = "") -> list[Page]:
+    """Ask for the first page of each filter; with `follow` found in it, also for those behind it."""
     connection = admin.connect(config, config.database_url)
     number = filling.needle_id(ground)
     with_key = session(config)
@@ -75,7 +76,7 @@ def measure(ground: Ground, config: Config, *, follow: bool) -> list[Page]:
     with_key.close()
     rows = []
     for words in filters(ground, number, key):
-        row = first_page(connection, words, follow=follow and ("needle" in words or "haystack" in words))
+        row = first_page(connection, words, follow=bool(follow and re.search(follow, words)))
         rows.append(row)
         slow = "  SLOW" if row.longest > PATIENCE + 0.3 else ""
         more = f", {row.pages} pages to the end, the longest {row.longest:.2f} s" if row.pages > 1 else ""

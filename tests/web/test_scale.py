@@ -54,7 +54,7 @@ def test_each_route_that_is_read_is_asked_for(ground):
 
 def test_each_word_of_the_search_is_answered_to_its_end(ground):
     made, config = ground
-    found = {row.words: row for row in words.measure(made, config, follow=True)}
+    found = {row.words: row for row in words.measure(made, config, "needle|haystack")}
 
     assert [
         found[name].found for name in ("kind:needle", "tag:needle", "error:haystack", "args.needle:42", "meta.needle:yes")

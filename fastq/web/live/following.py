@@ -37,8 +37,9 @@ bound one viewer with 500 addresses would keep the threads of the source busy, a
 AGAIN = b"retry: 5000\n\n"
 """Has a browser ask again in five seconds, by when the streams before it are counted, and it is refused or let in."""
 
-TIMES = 5
-"""Times as long as a content took to read until it is read again: a slow page is not read all the time."""
+TIMES, SELDOM = 100, 30.0
+"""Times as long as a content took to read until it is read again, and the seconds that are enough: so a page that is open costs a
+hundredth of a core, however many jobs there are, but one that takes a third of a second or longer."""
 
 AGES = re.compile(r"(<time\b[^>]*>)[^<]*")
 """The words between the tags of a time, which the browser itself keeps true."""

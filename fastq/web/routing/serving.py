@@ -17,7 +17,7 @@ from fastq.errors import DatabaseUnavailable, FastqError, OptionError
 from fastq.events import LOGGER
 from fastq.masked import masked
 from fastq.postgres import db, sqlstate
-from fastq.web.live.following import TIMES
+from fastq.web.live.following import SELDOM, TIMES
 from fastq.web.routing.view import Elsewhere, Missing, View
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Page:
                 return desk.fragment(PROBLEM, arrival, {"reason": told, "title": view.title})
 
         def pause() -> float:
-            return max(view.every or 0.0, TIMES * desk.shared.took(self._key(arrival)))
+            return max(view.every or 0.0, min(SELDOM, TIMES * desk.shared.took(self._key(arrival))))
 
         return StreamingResponse(desk.streams.follow(key, render, pause), media_type=STREAM, headers=STREAM_HEADERS)
 
