@@ -9,8 +9,8 @@
     tabs      no tab, one and ten open tabs of the dashboard, while jobs are worked: the CPU that they cost
     drop      delete the folder
 
-The folder keeps the jobs, so questions can be asked one by one; `bulk` and `tabs` take a folder of their own. 10 million living and
-50 million finished jobs take 20 GB, and half an hour to fill. A folder that is not named is deleted at the end.
+The folder keeps the jobs, so questions can be asked one by one; `bulk` and `tabs` take a folder of their own. 10 million living
+and 50 million finished jobs take 20 GB, and half an hour to fill. A folder that is not named is deleted at the end.
 """
 
 import argparse

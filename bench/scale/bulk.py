@@ -1,13 +1,11 @@
 """Have an operation retry many discarded jobs while others are worked, and count what these lose by it.
 
-A host of two processes works plain jobs that do nothing, as fast as it can,
-    or so many a second (`--rate`). The operation's jobs come
-to a queue that is paused, so the plain jobs meet the operation alone
-    and not the jobs that it brings back. The rate of the plain
-jobs is counted by the completions of each second, before, during
-    and after. The first operation is ended in its middle; a second
-one does the rest. Then each job is looked at: it lives, is available in its queue, has its id, its args and one attempt more to
-go, and is neither in the archive nor among the dead letters; those whose unique key another job holds are as they were.
+A host of two processes works plain jobs that take a moment of a core (spinning.py), as fast as it can, or so many a second
+(`--rate`). The operation's jobs come to a queue that is paused, so the plain jobs meet the operation alone and not the jobs
+that it brings back. The rate of the plain jobs is counted by the completions of each second, before, during and after. The
+first operation is ended in its middle; a second one does the rest. Then each job is looked at: it lives, is available in its
+queue, has its id, its args and one attempt more to go, and is neither in the archive nor among the dead letters; those whose
+unique key another job holds are as they were.
 """
 
 from __future__ import annotations
@@ -117,7 +115,9 @@ def measure(ground: Ground, config: Config, rate: int) -> bool:
     if "bulk" not in ground.filled:
         prepare(ground, config, rate)
     environment = os.environ | {"FASTQ_DATABASE_URL": config.database_url, "FASTQ_LOG_LEVEL": "warning"}
-    host = subprocess.Popen([sys.executable, "-m", "fastq", "run", "fastq.bench.app:registry", "--procs", "2"], env=environment)
+    host = subprocess.Popen(
+        [sys.executable, "-m", "fastq", "run", "bench.scale.spinning:registry", "--procs", "2"], env=environment
+    )
     watch, feeding = Watch(config), threading.Event()
     feeder = threading.Thread(target=feed, args=(config, rate, feeding), daemon=True)
     try:

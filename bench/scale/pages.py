@@ -16,6 +16,7 @@ from urllib.parse import quote
 from bench.scale import filling
 from bench.scale.ground import Ground, session
 from fastq.admin import dead
+from fastq.bench.cost import tree_seconds
 from fastq.web import OPERATOR, Viewer, dashboard
 from fastq.web.look.rendering import STATIC
 
@@ -37,14 +38,16 @@ from (
 ) as counted
 where seq_tup_read - before > greatest(1000, n_live_tup / 2)
 """
+SESSIONS = "select pid from pg_stat_activity where application_name in ('fastq admin', 'fastq client')"
 READ = "select array_agg(relname::text), array_agg(seq_tup_read) from pg_stat_user_tables where schemaname = 'fastq'"
 
 
 class Row(NamedTuple):
-    """A page: its seconds, in the order of the requests, its bytes, its status, and the tables that were walked through."""
+    """A page: the seconds of each request, the least CPU of one, bytes, status, and the tables that were walked through."""
 
     path: str
     seconds: list[float]
+    cpu: float
     bytes: int
     status: int
     walked: str
@@ -128,19 +131,21 @@ async def get(site: Dashboard, path: str) -> tuple[int, bytes]:
 
 async def ask(site: Dashboard, connection: Connection, path: str, rounds: int) -> Row:
     """Ask for a page again and again."""
-    seconds, status, body = [], 0, b""
+    seconds, cpu, status, body = [], [], 0, b""
     before = connection.execute(READ)[0]
     for _ in range(rounds):
         site._desk.shared.forget()  # noqa: SLF001 - each request is to read the database
-        began = time.monotonic()
+        sessions = {int(pid): tree_seconds(int(pid)) for (pid,) in connection.execute(SESSIONS)}
+        own, began = time.process_time(), time.monotonic()
         status, body = await get(site, path)
         seconds.append(time.monotonic() - began)
+        cpu.append(time.process_time() - own + sum(tree_seconds(pid) - before for pid, before in sessions.items()))
         if seconds[-1] > 10 * MOST_SECONDS:
             break  # it is as slow the next time
     await asyncio.sleep(1.1)  # servers tell their counts of reads once a second
     connection.execute("select pg_stat_clear_snapshot()")
     [(walked,)] = connection.execute(WALKED, *before)
-    return Row(path, seconds, len(body), status, walked)
+    return Row(path, seconds, min(cpu), len(body), status, walked)
 
 
 def measure(ground: Ground, config: Config, rounds: int, only: str = "") -> list[Row]:
@@ -162,7 +167,7 @@ def measure(ground: Ground, config: Config, rounds: int, only: str = "") -> list
                 late = "  SLOW" if max(row.seconds) > MOST_SECONDS else ""
                 large = "  LARGE" if row.bytes + beside > MOST_BYTES else ""
                 walked = f"  walked through {row.walked}" if row.walked else ""
-                took = f"{median(row.seconds) * 1e3:7.1f} ms, worst {max(row.seconds) * 1e3:7.1f} ms"
+                took = f"{median(row.seconds) * 1e3:7.1f} ms, worst {max(row.seconds) * 1e3:7.1f}, CPU {row.cpu * 1e3:6.1f} ms"
                 size = f"{(row.bytes + beside) / 1e3:5.1f} kB"
                 print(f"  {took}, {size}, {row.status} {path}{late}{large}{walked}", flush=True)
 

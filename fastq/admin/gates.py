@@ -42,7 +42,7 @@ LINES, PAGE = 10_000, 2_000
 """Lines with waiting jobs that are looked at, and of the same first gate at a stretch: 10 us each, and a gate with a hundred
 thousand keys does not hide the gates behind it."""
 
-GLANCE_LINES, GLANCE_PAGE, GLANCE_COUNT = 500, 100, 20_000
+GLANCE_LINES, GLANCE_PAGE, GLANCE_COUNT = 200, 50, 20_000
 """Lines, lines of the same first gate, and jobs that are looked at for what people leave open: some 30 ms."""
 
 BEYOND = "~"

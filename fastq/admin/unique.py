@@ -28,8 +28,8 @@ DIGITS = 64
 SHORT = 12
 """Digits that are shown: of a million keys two begin with the same ones once in 500 times."""
 
-LOOKED = 2_000
-"""Keys that are looked at for a list: some 10 ms. Of more keys than these a list shows some, which nobody has chosen."""
+LOOKED = 500
+"""Keys that are looked at for a list: some 5 ms. Of more keys than these a list shows some, which nobody has chosen."""
 
 FEWEST = 6
 """Digits that a key must be named by: with fewer, one finds others' keys."""

@@ -21,8 +21,8 @@ FIRST = 2_000
 """Jobs at the head of each queue and priority that are looked at for running ones: more than the processes of ten hosts run in
 one queue, and some milliseconds."""
 
-TOTAL = 20_000
-"""Jobs that are looked at over all queues: some 10 ms."""
+TOTAL = 6_000
+"""Jobs that are looked at over all queues: some 10 ms, a page of the table for each."""
 
 PROCESSES = 5_000
 """Processes that are listed at most: those of some hundred hosts."""

@@ -1,5 +1,5 @@
 -- 0021 archive intervals: the block ranges of the archive have several intervals of ids each, so a job that ended late widens none.
--- Locks: job_archive and its partitions, exclusively, while their block ranges are built anew.   Time: two seconds per GB.
+-- Locks: job_archive and its partitions, exclusively, while their block ranges are built anew.   Time: some five seconds per GB.
 --
 -- With one interval for 16 pages, a range reaches from the oldest id in it to the youngest. Where one job in a hundred ends a day after
 -- others of its age (a delay, a retry), nearly each range of a day reaches back to the day before, so to find one job by its id was to

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fastq.admin.periodic import PeriodicRow
     from fastq.web.routing.view import Visit
 
-TICKS, NEXT = 50, 5
+TICKS, NEXT = 20, 5
 """Ticks that are shown of a periodic job: the last ones, and the next."""
 
 
