@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     replaying.add_argument("--again", action="store_true", help="also those that were replayed before")
     _add(listing, "how many groups at most [default 50]", argparse.SUPPRESS)
     _add(showing, None, argparse.SUPPRESS)
-    _add(replaying, "how many at most, the oldest first [no limit]", argparse.SUPPRESS)
+    _add(replaying, "how many new jobs at most, the oldest first [no limit]", argparse.SUPPRESS)
     _add(deleting, "how many at most, the oldest first [no limit]", argparse.SUPPRESS)
 
 

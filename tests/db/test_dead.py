@@ -212,6 +212,36 @@ def test_a_limit_takes_the_oldest(connection, monkeypatch):
     assert archived(connection, old[0]) is not None
 
 
+def test_a_limit_counts_the_jobs_that_are_made_and_none_that_is_skipped(connection, monkeypatch):
+    monkeypatch.setattr(letters, "CHUNK", 3)
+    old = put(connection, 10)
+    put(connection, 2, ago=100.0, meta={"workflow": [1, 1]})  # the oldest two are steps
+
+    first = dead.replay_dead(connection, kind="mail", limit=4)
+    planned = dead.replay_dead(connection, kind="mail", limit=4, dry_run=True)
+    second = dead.replay_dead(connection, kind="mail", limit=4)
+    third = dead.replay_dead(connection, kind="mail", limit=4)
+
+    assert [(told.jobs, told.done, told.steps) for told in (first, planned, second)] == [(4, 0, 2), (4, 4, 2), (4, 4, 2)]
+    assert (third.jobs, third.done) == (2, 8)
+    assert [row[9]["replay_of"] for row in jobs(connection)] == [*reversed(old)]
+
+
+def test_a_limit_goes_on_behind_jobs_whose_key_another_one_holds(connection, database, monkeypatch):
+    key = "ab" * 32
+    monkeypatch.setattr(letters, "CHUNK", 3)
+    put(connection, 2, ago=100.0, meta={"unique": [key, "end", None]})
+    [holder] = add(connection)
+    connection.execute(
+        "insert into fastq.unique_key (key, job_id, until, since) values (decode($1, 'hex'), $2, 'end', now())", key, holder
+    )
+    put(connection, 2)
+
+    told = dead.replay_dead(connection, kind="mail", limit=1)
+
+    assert (told.jobs, told.held) == (1, 2)
+
+
 def test_a_replay_that_is_cut_short_leaves_whole_statements_and_goes_on_the_next_time(connection, monkeypatch, events):
     monkeypatch.setattr(letters, "CHUNK", 3)
     put(connection, 10)

@@ -89,24 +89,23 @@ class AsyncDeadLetters:
         """Enqueue a new job for each discarded one that is meant, the oldest first; return how many, and which were skipped.
 
         A new job has the args, queue, priority, max_attempts and tags of the old one, and its id as `replay_of`; the old one
-        stays as it is. `rate`: so many may start in a second. Without `again` no job is replayed twice. `dry_run` changes
-        nothing, and counts.
+        stays as it is. `rate`: so many may start in a second. `limit`: so many new jobs at most; those that are skipped do not
+        count. Without `again` no job is replayed twice. `dry_run` changes nothing, and counts.
         """
         told, seconds, began = Replayed(), check_rate(rate), 0
         low, high, wanted = await self._meant(group, which)
         try:
-            async for rows in self._pages(low, high, wanted, limit):
-                left = []
-                for row in rows:
-                    told.steps += row.step
-                    told.done += not row.step and row.replayed_by is not None and not again
-                    if not row.step and (again or row.replayed_by is None):
-                        left.append(row)
-                if dry_run:
-                    told.jobs += len(left)
-                elif left:
-                    await self._replay(left, (high if rate is not None else None, seconds, began, again), told)
-                    began += len(left)
+            async for page in self._pages(low, high, wanted, None):
+                rows = page
+                while rows and (limit is None or told.jobs < limit):
+                    left, rows = _next(rows, None if limit is None else limit - told.jobs, again, told)
+                    if dry_run:
+                        told.jobs += len(left)
+                    elif left:
+                        await self._replay(left, (high if rate is not None else None, seconds, began, again), told)
+                        began += len(left)
+                if limit is not None and told.jobs >= limit:
+                    break
         finally:
             if not dry_run:
                 kind, queue, cause = which.get("kind"), which.get("queue"), which.get("cause")
@@ -183,6 +182,20 @@ class AsyncDeadLetters:
     async def _ask_hinting(self, name: str, parameters: tuple[object, ...]) -> Sequence[Sequence[Any]]:
         """Run a statement of fastq/sql that notifies, with the channel as its last parameter."""
         raise NotImplementedError
+
+
+def _next(rows: list[Dead], most: int | None, again: bool, told: Replayed) -> tuple[list[Dead], list[Dead]]:
+    """Return the next jobs to replay, so many at most, and the rows behind them; count those that are skipped on the way."""
+    left: list[Dead] = []
+    for place, row in enumerate(rows):
+        if most is not None and len(left) >= most:
+            return left, rows[place:]
+        done = row.replayed_by is not None and not again
+        told.steps += row.step
+        told.done += not row.step and done
+        if not row.step and not done:
+            left.append(row)
+    return left, []
 
 
 def _ids(rows: Sequence[Dead]) -> str:
