@@ -1,5 +1,5 @@
 -- what: which of these rights this role has not, by their numbers, from 1 on: a right $1 on a table or sequence $2, or on its column $3 ('': on
---       the whole). Those on tables that do not exist are left out.
+--       the whole); or 'execute' on a function, written with the types of its arguments. Those on what does not exist are left out.
 -- called by: admin/doctor/grants. $4 schema.
 -- index: none: the catalogue.
 -- locks: none.
@@ -13,4 +13,11 @@ where not case
     when pg_attribute.attnum is null then has_table_privilege(relation.oid, wanted.privilege)
     else has_column_privilege(relation.oid, pg_attribute.attnum, wanted.privilege)
 end
-order by wanted.number
+union all
+select wanted.number
+from unnest($1::text[], $2::text[]) with ordinality as wanted (privilege, relation, number)
+join pg_catalog.pg_proc as routine on wanted.privilege = 'execute'
+    and wanted.relation = (routine.proname || '(' || oidvectortypes(routine.proargtypes) || ')')
+join pg_catalog.pg_namespace on pg_namespace.oid = routine.pronamespace and pg_namespace.nspname = $4::text
+where not has_function_privilege(routine.oid, wanted.privilege)
+order by 1

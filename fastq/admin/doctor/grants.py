@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Right(NamedTuple):
-    """A right of a grant; `column` is '' for the whole table or sequence."""
+    """A right of a grant; `column` is '' for a whole table or sequence, and for a function, which has its types with its name."""
 
     privilege: str
     relation: str
@@ -163,11 +163,20 @@ grant select on all tables in schema fastq to shop_reader;
 grant select on all sequences in schema fastq to shop_reader;
 """,
     ),
+    Use(
+        "ask for the backlog and the lag of a queue",
+        (Right("execute", "backlog(text)"),),
+        """\
+grant usage on schema fastq to shop_scaler;
+grant execute on function fastq.backlog(text), fastq.lag(text) to shop_scaler;
+""",
+    ),
 )
 """The uses, each with its grants as docs/postgres.md has them."""
 
 GRANT = re.compile(
-    r"grant (?P<rights>.*?)\s+on (?P<sort>sequence |schema |all \w+ in schema |)(?P<names>[\w., ]+) to shop_\w+;", re.DOTALL
+    r"grant (?P<rights>.*?)\s+on (?P<sort>sequence |function |schema |all \w+ in schema |)(?P<names>[\w., ()]+) to shop_\w+;",
+    re.DOTALL,
 )
 PRIVILEGE = re.compile(r"(?P<privilege>\w+)(?: \((?P<columns>[^)]*)\))?")
 
