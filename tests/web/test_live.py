@@ -4,22 +4,24 @@ import asyncio
 import time
 
 import pytest
+from starlette.testclient import TestClient
 
 from fastq import Client, Config
 from fastq.web import Viewer, dashboard
-from fastq.web.live import following
+from fastq.web.live import following, source
 from fastq.web.routing.view import View
 from fastq.web.site import CONTENTS
 from tests.db.jobs import session
+from tests.helpers import wait_for
 from tests.web.conftest import MailArgs, who
 
 
 class Stream:
     """A browser's stream of a page, over raw ASGI."""
 
-    def __init__(self, site, path, name="operator", query=b""):
+    def __init__(self, site, path, name="operator", query=b"", *, reads=True):
         self.events, self.status, self.headers = asyncio.Queue(), None, {}
-        self._gone = asyncio.Event()
+        self._gone, self._reads = asyncio.Event(), reads
         headers = [(b"accept", b"text/event-stream"), (b"x-who", name.encode()), (b"host", b"testserver")]
         scope = {
             "type": "http", "method": "GET", "path": path, "root_path": "", "query_string": query, "headers": headers,
@@ -36,6 +38,8 @@ class Stream:
             self.status, self.headers = message["status"], dict(message["headers"])
         elif message["body"]:
             self.events.put_nowait(message["body"].decode())
+            if not self._reads:
+                await asyncio.Event().wait()  # as a server does while the browser takes no bytes
 
     async def next(self):
         async with asyncio.timeout(40):
@@ -94,7 +98,7 @@ def test_a_request_for_the_headers_alone_begins_no_stream(browser, site):
 
 def enqueue(database):
     with Client(database) as client:
-        client.enqueue(MailArgs("ada"))
+        return int(client.enqueue(MailArgs("ada")))
 
 
 def test_ten_tabs_read_the_database_as_often_as_one_and_get_the_same(database, monkeypatch):
@@ -117,6 +121,22 @@ def test_ten_tabs_read_the_database_as_often_as_one_and_get_the_same(database, m
     assert len(ten[0]) == len(ten[1]) == 1
     assert ten[2] == one[2] == 1
     assert ten[3] <= one[3] + 1, "a look more, should the first have come too early"
+
+
+def test_the_connections_are_closed_when_nobody_has_looked_for_a_while(database, monkeypatch):
+    monkeypatch.setattr(source, "RESTED", 0.2)
+    job = enqueue(database)
+    site = made(database)
+    others = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+
+    assert TestClient(site, headers={"x-who": "operator"}).get(f"/jobs/{job}").status_code == 200
+
+    look = session(database)
+    wait_for(lambda: look.execute(others) == [(0,)])
+    assert TestClient(site, headers={"x-who": "operator"}).get(f"/jobs/{job}").status_code == 200
+    wait_for(lambda: look.execute(others) == [(0,)])
+    look.close()
+    site.close()
 
 
 def test_requests_that_come_at_once_share_one_reading(database):
@@ -192,6 +212,25 @@ def test_a_stream_ends_after_a_while_so_that_rights_are_looked_at_again(database
         return stream.events.qsize()
 
     assert asyncio.run(follow()) >= 1
+
+
+def test_a_stream_whose_browser_reads_nothing_ends_too_and_gives_its_place_back(database, monkeypatch):
+    monkeypatch.setattr(following, "SENDING", 0.1)
+
+    async def follow():
+        site = made(database)
+        for longest in (0.2, 1.0, 5.0, 25.0):  # on a slow machine the first text may come after the end
+            monkeypatch.setattr(following, "LONGEST", longest)
+            stream = Stream(site, "/jobs", reads=False)
+            await asyncio.wait_for(stream.task, 60)
+            if stream.events.qsize():
+                break
+        assert stream.events.qsize()
+        await asyncio.to_thread(wait_for, lambda: not site._desk.streams._channels)
+        site.close()
+        return stream.status
+
+    assert asyncio.run(follow()) == 200
 
 
 def test_there_are_only_so_many_streams(database, monkeypatch):

@@ -6,7 +6,9 @@ has changed. The task begins with the first listener and ends with the last. Eac
 misses some in between, and holds up nobody.
 
 Invariants: a text is sent only if it differs from the last one by more than the words for how long ago something was; a stream
-ends after LONGEST seconds, and the browser asks for another, which is when its rights are looked at again.
+ends after LONGEST seconds, and the browser asks for another, which is when its rights are looked at again. The generator itself
+stands still while the server waits for a browser that reads nothing, so the answer around it has a limit of its own
+(routing/serving.py).
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ KEPT_ALIVE = 15.0
 
 LONGEST = 300.0
 """Seconds that a stream lasts: how long a viewer without rights any more goes on seeing a page. A guess."""
+
+SENDING = 15.0
+"""Seconds beyond that for the last bytes to go, as long as the line may be still; a browser that reads nothing is given up."""
 
 MOST = 500
 """Streams at once; further ones are refused, and their browsers ask page by page."""

@@ -2,8 +2,8 @@
 
 The event loop that serves hands a function in; it runs in one of THREADS threads of a `Source`, over a connection of an
 operator's kind (admin/session.py). A connection belongs to one thread at a time; those that rest are kept in a list, of which
-each change is one step, and closed when they have rested for long. There is one Source for a dashboard, however many event
-loops serve it.
+each change is one step, and closed by a timer's thread when they have rested for long, and so are those of the client. There is
+one Source for a dashboard, however many event loops serve it.
 
 Invariant: no function holds a thread for longer than LIMIT: the server ends a slow statement first, and where no answer comes
 at all, the connection is cut by a timer's thread. A function that only reads is run once more on a new connection if the old
@@ -15,8 +15,9 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fastq import admin
 from fastq.enqueue.client import Client
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 THREADS = 4
-"""Threads and connections of a dashboard at most: a page is read in some milliseconds, and viewers share it. A guess."""
+"""Threads of a dashboard at most, each with a connection, and with one of the client's where a page asks that: a page is read in
+some milliseconds, and viewers share it. A guess."""
 
 SLOWEST = 3.0
 """Seconds that a statement of a page may take at most: as long as a person waits without wondering. A guess."""
@@ -40,7 +42,8 @@ LIMIT = 15.0
 """Seconds after which the connection of a page is cut: a page has some five statements."""
 
 RESTED = 60.0
-"""Seconds of rest after which a connection is closed: nobody looks at the dashboard any more."""
+"""Seconds of rest after which a connection is closed: nobody looks at the dashboard any more. Longer than LIMIT, so none of the
+client's is in use then."""
 
 
 class Source:
@@ -51,6 +54,8 @@ class Source:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fastq web")
         self._resting: list[tuple[float, Connection]] = []
         self._client: Client | None = None
+        self._asked_at = 0.0  # monotonic: when the client was asked for last
+        self._closing: threading.Timer | None = None
         self._lock = threading.Lock()
 
     @property
@@ -59,6 +64,7 @@ class Source:
         with self._lock:
             if self._client is None:
                 self._client = Client(config=self.config)
+            self._asked_at = time.monotonic()
             return self._client
 
     def read(self, function: Callable[[Connection], T]) -> Future[T]:
@@ -75,6 +81,9 @@ class Source:
             self._resting.pop()[1].close()
         with self._lock:
             client, self._client = self._client, None
+            closing, self._closing = self._closing, None
+        if closing is not None:
+            closing.cancel()
         if client is not None:
             client.close()
 
@@ -111,11 +120,27 @@ class Source:
             self._resting.append((now, connection))
         else:
             connection.close()
-        stale: list[tuple[float, Any]] = []
-        while self._resting and now - self._resting[0][0] > RESTED:
-            try:
-                stale.append(self._resting.pop(0))
-            except IndexError:
-                break
-        for _, one in stale:
-            one.close()
+        self._close_later()
+
+    def _close_later(self) -> None:
+        """Have a timer look at the connections that rest, unless one does already."""
+        with self._lock:
+            if self._closing is None:
+                self._closing = threading.Timer(RESTED, self._close_rested)
+                self._closing.daemon = True
+                self._closing.start()
+
+    def _close_rested(self) -> None:
+        """Close the connections that have rested for long; look again as long as others rest."""
+        now, client = time.monotonic(), None
+        with self._lock:
+            self._closing = None
+            if self._client is not None and now - self._asked_at >= RESTED:
+                client, self._client = self._client, None
+        if client is not None:
+            client.close()
+        while self._resting and now - self._resting[0][0] >= RESTED:
+            with suppress(IndexError):  # a page has taken it
+                self._resting.pop(0)[1].close()
+        if self._resting or self._client is not None:
+            self._close_later()

@@ -8,7 +8,9 @@ Invariant: no error of ours shows a traceback or the database's address; errors 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response, StreamingResponse
@@ -17,10 +19,12 @@ from fastq.errors import DatabaseUnavailable, FastqError, OptionError
 from fastq.events import LOGGER
 from fastq.masked import masked
 from fastq.postgres import db, sqlstate
-from fastq.web.live.following import SELDOM, TIMES
+from fastq.web.live import following
 from fastq.web.routing.view import Elsewhere, Missing, View
 
 if TYPE_CHECKING:
+    from starlette.types import Send
+
     from fastq.web.routing.desk import Arrival, Desk
 
 STREAM = "text/event-stream"
@@ -30,12 +34,22 @@ STREAM_HEADERS = {"x-accel-buffering": "no"}
 """For a proxy that would keep a stream back until it has enough of it."""
 
 
+class _Streamed(StreamingResponse):
+    """A stream that ends in its time, also if the browser reads nothing: the server waits then, and it cannot end by itself."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the stream; give it up when its time is over, so that its place is free for another."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(following.LONGEST + following.SENDING):
+                await super().stream_response(send)
+
+
 class Page:
     """A page of a dashboard."""
 
     def __init__(self, desk: Desk, view: View) -> None:
         self._desk, self._view = desk, view
-        self.needs = view.needs
+        self.needs, self.also = view.needs, ()
         self.path = view.path
         self.methods = frozenset({"GET", "HEAD"})
 
@@ -69,9 +83,9 @@ class Page:
                 return desk.fragment(PROBLEM, arrival, {"reason": told, "title": view.title})
 
         def pause() -> float:
-            return max(view.every or 0.0, min(SELDOM, TIMES * desk.shared.took(self._key(arrival))))
+            return max(view.every or 0.0, min(following.SELDOM, following.TIMES * desk.shared.took(self._key(arrival))))
 
-        return StreamingResponse(desk.streams.follow(key, render, pause), media_type=STREAM, headers=STREAM_HEADERS)
+        return _Streamed(desk.streams.follow(key, render, pause), media_type=STREAM, headers=STREAM_HEADERS)
 
     def _key(self, arrival: Arrival) -> tuple[Any, ...]:
         return (self._view.path, tuple(sorted(arrival.path.items())), arrival.query)
