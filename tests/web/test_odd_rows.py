@@ -1,11 +1,13 @@
 """A job whose JSON cannot be read has its page, with the button that cancels it, and breaks no list."""
 
+import json
+
 import pytest
 from starlette.testclient import TestClient
 
 from fastq import Config
 from fastq.web import Viewer, dashboard
-from tests.db.jobs import session
+from tests.db.jobs import add, session
 
 ODD = ['{"to": "\\ud800"}', '{"n": 1e999}', "[" * 3_000 + "]" * 3_000]
 
@@ -42,3 +44,30 @@ def test_json_that_cannot_be_read_is_hidden_where_the_application_redacts(databa
 
     assert "•••" in text
     assert not any(part in text for part in ("ud800", "1e999", "[[[["))
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"workflow": 5},
+        {"workflow": {"a": 1}},
+        {"workflow": []},
+        {"workflow": ["<b>", 1]},
+        {"workflow": [-1, 0]},
+        {"cause": ["<b>"], "expires": 5, "deadline": "soon", "keep_trying_for": {}, "replay_of": "x"},
+        {"unique": "<b>"},
+        {"unique": []},
+        {"unique": [1, 2, 3]},
+    ],
+    ids=json.dumps,
+)
+def test_a_job_whose_meta_no_version_of_ours_has_written_has_its_page(browser, database, meta):
+    connection = session(database)
+    [job] = add(connection, meta=json.dumps(meta))
+    connection.close()
+
+    page = browser().get(f"/jobs/{job}")
+
+    assert page.status_code == 200, page.text
+    assert f"/jobs/{job}/cancel" in page.text
+    assert "<b>" not in page.text

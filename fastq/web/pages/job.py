@@ -15,6 +15,8 @@ import msgspec
 
 from fastq import admin
 from fastq.admin.jobs import JobDetail
+from fastq.enqueue.settings import MAX_ID
+from fastq.errors import FastqError
 from fastq.jobs.job import State
 from fastq.web.routing.view import Action, Asked, Done, Missing, View
 
@@ -30,6 +32,9 @@ TRACES = 3
 ENDED = (State.COMPLETED, State.CANCELLED, State.DISCARDED)
 HIDDEN_FIELDS = ("args_json", "output_json", "errors", "error", "progress", "meta")
 """Fields of a job that the raw row leaves out: they are shown in places of their own, redacted."""
+
+KEPT = ("cause", "expires", "deadline", "keep_trying_until", "replay_of")
+"""Values of the job's meta that are shown among its facts."""
 
 
 class Moment(NamedTuple):
@@ -65,7 +70,9 @@ def load(visit: Visit) -> Mapping[str, Any]:
         "steps": [(step, shown(kind, "value", step.output)) for step in steps],
         "lines": [(line, visit.redaction.text(kind, "log", line.text)) for line in lines[-LINES:]],
         "more_lines": max(0, len(lines) - LINES),
-        "workflow": (detail.meta.get("workflow") or [None])[0],
+        "kept": {name: _kept(detail, name) for name in KEPT},
+        "key": _key(detail),
+        "workflow": _workflow(detail.meta.get("workflow")),
         "raw": {**_raw(detail), "meta": shown(kind, "meta", dict(detail.meta))},  # values that hooks carry are among them
         "full": full,
     }
@@ -86,6 +93,26 @@ def load_log(visit: Visit) -> Mapping[str, Any]:
         "lines": told,
         "more": max(0, len(lines) - ALL_LINES),
     }
+
+
+def _kept(job: JobDetail, name: str) -> Any:
+    """Return a value of the job's meta; None also for one that no version of ours has written: the raw row shows that."""
+    try:
+        return getattr(job, name)
+    except FastqError:
+        return None
+
+
+def _key(job: JobDetail) -> tuple[str, str] | None:
+    """Return the digest of a unique job's key, and until when the job holds it."""
+    entry = _kept(job, "unique")
+    return (entry[0], entry[1]) if entry and list(map(type, entry[:2])) == [str, str] else None
+
+
+def _workflow(entry: object) -> int | None:
+    """Return the id of the job's workflow."""
+    number = entry[0] if isinstance(entry, list) and entry else None
+    return number if type(number) is int and 0 < number <= MAX_ID else None
 
 
 def _error(visit: Visit, kind: str, one: Mapping[str, Any]) -> dict[str, Any]:
