@@ -2,9 +2,11 @@
 
 import ast
 import inspect
+import os
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,9 @@ PUBLIC = {
     "Retry", "Secret", "Singleton", "SingletonStopped", "Snooze", "StatRow", "State", "Step", "Times", "Unique", "Worker",
     "Workflow", "chain", "current_job", "group", "kind", "upgrade", "use_keys",
 }  # fmt: skip
+LATE = r"fastq\.(admin|awaiting|leases|subscribing|enqueue\.client|hooks\.current|joblogs\.reading)"
+"""The modules that are imported by the programs alone that ask for their names: most need the database's driver."""
+
 OURS = {
     node.name
     for path in (ROOT / "fastq").rglob("*.py")
@@ -82,20 +87,38 @@ def test_what_is_not_there_is_an_attribute_error():
         _ = fastq.Task
 
 
+def test_dir_lists_each_name_before_it_is_imported():
+    program = "import fastq; print(*dir(fastq))"
+    listed = set(run(program).split())
+
+    assert listed >= PUBLIC | {"errors", "events", "logs", "testing"}
+
+
+@pytest.mark.parametrize("name", ["errors", "events", "logs", "testing"])
+def test_a_public_module_is_there_without_an_import_of_its_own(name):
+    assert run(f"import fastq; print(fastq.{name}.__name__)").strip() == f"fastq.{name}"
+
+
+def test_each_name_is_imported_from_the_module_that_a_checker_is_told():
+    tree = ast.parse((ROOT / "fastq" / "__init__.py").read_text())
+    told = {alias.name: node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+    assert {name: told.get(name) for name in PUBLIC} == fastq._HOMES
+
+
 def test_args_and_workers_are_imported_without_a_database_driver():
-    program = "import sys, fastq; print([name for name in ('psycopg', 'asyncio') if name in sys.modules])"
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    program = f"import sys; from fastq import {', '.join(DECLARING)}"
 
-    assert answer.stdout.strip() == "[]"
+    assert run(f"{program}; print([name for name in ('psycopg', 'asyncio') if name in sys.modules])").strip() == "[]"
 
 
-def test_importing_it_loads_the_rooms_of_declarations_alone():
-    program = (
-        "import sys, fastq; print(*{name.split('.')[1] for name in sys.modules if name.count('.') > 1 and name[:6] == 'fastq.'})"
-    )
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+ROOMS = "print(*{name.split('.')[1] for name in sys.modules if name.count('.') > 1 and name[:6] == 'fastq.'})"
+DECLARING = sorted(PUBLIC - {name for name, home in fastq._HOMES.items() if re.match(LATE, home)})
 
-    assert set(answer.stdout.split()) == {
+
+def test_importing_it_loads_no_room_and_a_name_the_rooms_of_declarations_alone():
+    assert run(f"import sys, fastq; {ROOMS}").split() == []
+    assert set(run(f"import sys; from fastq import {', '.join(DECLARING)}; {ROOMS}").split()) == {
         "args",
         "enqueue",
         "hooks",
@@ -106,3 +129,25 @@ def test_importing_it_loads_the_rooms_of_declarations_alone():
         "steps",
         "workflows",
     }
+
+
+def test_args_are_encrypted_by_the_key_of_the_environment_in_a_program_that_has_no_client():
+    program = """
+from dataclasses import dataclass
+from fastq import Args, Secret
+@dataclass
+class PayArgs(Args, kind="pay"):
+    card: Secret[str]
+print(PayArgs.__fastq_kind__.codec.encode(PayArgs(Secret("4711"))).decode())
+"""
+
+    assert '"key":"2026-11"' in run(program, FASTQ_ARGS_KEYS=f"2026-11:{b64encode(bytes(32)).decode()}")
+
+
+def run(program, **environment):
+    """Run a program in an interpreter of its own; return its output."""
+    environment = {**os.environ, **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60, env=environment
+    )
+    return done.stdout
