@@ -161,9 +161,9 @@ class Dashboard:
         request, viewer = arrival.request, arrival.viewer
         if request.method not in route.methods:
             return PlainTextResponse("this page knows no such method\n", NOT_ALLOWED, {"allow": ", ".join(sorted(route.methods))})
-        if not viewer.has(route.needs):
-            emit("web.refused", level=logging.WARNING, by=viewer.name, path=route.path, why=f"no permission {route.needs}")
-            told = f"you lack the permission {route.needs}"
+        if lacks := next((needs for needs in (route.needs, *route.also) if not viewer.has(needs)), None):
+            emit("web.refused", level=logging.WARNING, by=viewer.name, path=route.path, why=f"no permission {lacks}")
+            told = f"you lack the permission {lacks}"
             return self._desk.page("Not allowed", arrival, "problem.html", {"reason": told}, status=REFUSED)
         if request.method not in SAFE and (why := refusal(request, self._desk.origins)):
             emit("web.refused", level=logging.WARNING, by=viewer.name, path=route.path, why=why)
@@ -176,6 +176,7 @@ class _Static:
 
     path = "/static/{name}"
     needs = ALWAYS
+    also = ()
     methods = frozenset({"GET", "HEAD"})
 
     async def __call__(self, arrival: Arrival) -> Response:

@@ -68,6 +68,7 @@ def furnish(url, text="plain"):
         running,
         "2026-11-19T10:00:00+00:00\tINFO\tapp\t" + text.replace("\n", " ").replace("\t", " "),
     )
+    operation = _operate(connection, text)
     lead(connection, "schema")
     [(waiting,)] = connection.execute(
         "insert into fastq.job (kind, queue, tags, state, seq, waits_for) values ($1, 'emails', array[$2], 'waiting', null, $3) "
@@ -77,7 +78,33 @@ def furnish(url, text="plain"):
         f"worker:{text[:30]}",
     )
     connection.close()
-    return {"mails": mails, "running": running, "dead": dead, "waiting": waiting, "workflow": started.id}
+    return {
+        "mails": mails,
+        "running": running,
+        "dead": dead,
+        "waiting": waiting,
+        "workflow": started.id,
+        "operation": operation,
+    }
+
+
+def _operate(connection, text):
+    """Put an operation and two records into the database; return its id."""
+    [(operation,)] = connection.execute(
+        "insert into fastq.operation (verb, words, change, state, asked_by, expected, at_least, done, skipped, place, error) "
+        "values ('move', $1, $2::json, 'running', $1, 10, false, 3, $3::jsonb, '', $1) returning id",
+        text,
+        json.dumps({"queue": text}),
+        json.dumps({f"refused: {text}": 2}),
+    )
+    connection.execute(
+        "insert into fastq.audit (asked_by, verb, words, job, operation, jobs, change) values "
+        "($1, 'move', $1, null, $2, 3, $3::json), ($1, 'edit', null, 1, null, 1, $3::json)",
+        text,
+        operation,
+        json.dumps({"queue": text, "kind": "mail", "args": json.dumps({"to": text})}),
+    )
+    return operation
 
 
 def _discard(connection, text, errors):

@@ -3,12 +3,15 @@
 from urllib.parse import unquote
 
 import pytest
+from starlette.testclient import TestClient
 
-from fastq import Client, admin
+from fastq import Client, Config, admin
 from fastq.admin import dead, leaders, periodic
+from fastq.admin.bulk import at_once
 from fastq.jobs.job import State
+from fastq.web import OPERATOR, Viewer, dashboard
 from tests.db.jobs import session
-from tests.web.conftest import MailArgs, SyncArgs, act, furnish
+from tests.web.conftest import ORIGIN, MailArgs, SyncArgs, act, furnish
 
 
 @pytest.fixture
@@ -186,11 +189,105 @@ def test_the_holder_of_a_lease_is_asked_to_resign_in_its_term_alone(browser, dat
     assert web.get("/leaders/resign?name=no").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("verb", "count", "fields"), [("retry", 3, {}), ("cancel", 3, {}), ("delete", 3, {}), ("move", 3, {"queue": "slow"})]
+)
+def test_all_jobs_of_a_filter_are_changed_by_an_operation_that_is_counted_first(browser, database, look, verb, count, fields):
+    with Client(database) as client:
+        client.enqueue_many([MailArgs(f"{n}") for n in range(3)], delay=600)
+        client.enqueue(SyncArgs(7))
+    web = browser()
+    path = f"/jobs/all/{verb}?q=kind:mail&state=scheduled"
+
+    asked = web.get(path).text
+    made = act(web, path, **fields)
+
+    assert f"{count} jobs" in asked
+    assert "kind:mail" in asked
+    [row] = at_once.list_operations(look)
+    assert (row.verb, row.expected, row.by, row.change) == (verb, count, "otto", fields)
+    assert row.filter == "state:scheduled kind:mail"
+    assert told(made) == f"operation {row.id} is made: {verb} {count} jobs"
+    assert made.headers["location"] == f"/operations/{row.id}"
+    assert [(record.by, record.operation) for record in at_once.list_audit(look)] == [("otto", row.id)]
+    assert "kind:mail" in web.get("/operations").text
+
+
+def test_an_operation_is_made_of_a_filter_alone_and_with_a_queue_that_can_be_one(browser, database, look):
+    with Client(database) as client:
+        client.enqueue(MailArgs("ada"))
+    web = browser()
+
+    assert web.get("/jobs/all/delete").status_code == 400
+    assert web.get("/jobs/all/delete?q=knid:mail").status_code == 400
+    assert "No job that this could change fits" in web.get("/jobs/all/cancel?q=kind:other").text
+    assert act(web, "/jobs/all/move?q=kind:mail", queue="No Queue").status_code == 400
+    assert at_once.list_operations(look) == []
+
+
+def test_words_about_args_make_an_operation_for_those_who_may_see_args(browser, database, look):
+    with Client(database) as client:
+        client.enqueue_many([MailArgs("ada"), MailArgs("bob")])
+    may = OPERATOR - {"jobs.args"}
+    blind = dashboard(Config(database_url=database), auth=lambda _: Viewer("bea", may))
+
+    try:
+        client = TestClient(blind, follow_redirects=False)
+        assert client.get("/jobs/by-args/all/delete?q=args.to:ada").status_code == 403
+        assert client.get("/jobs/all/delete?q=args.to:ada").status_code == 400
+    finally:
+        blind.close()
+    assert "Delete 1 job for good?" in browser().get("/jobs/by-args/all/delete?q=args.to:ada").text
+    assert told(act(browser(), "/jobs/by-args/all/delete?q=args.to:ada")) == "operation 1 is made: delete 1 job"
+
+
+def test_an_operation_is_cancelled(browser, database, look):
+    with Client(database) as client:
+        client.enqueue(MailArgs("ada"))
+    row = at_once.make_operation(look, "cancel", "kind:mail")
+    web = browser()
+
+    assert "/operations/1/cancel" in web.get(f"/operations/{row.id}").text
+    assert told(act(web, f"/operations/{row.id}/cancel")) == f"operation {row.id} is asked to end"
+    assert at_once.list_operations(look)[0].cancel_requested
+    look.execute("update fastq.operation set state = 'cancelled', ended_at = now()")
+    assert "It has ended already: cancelled." in web.get(f"/operations/{row.id}/cancel").text
+    assert told(act_with_token(web, f"/operations/{row.id}/cancel")) == f"operation {row.id} had ended already"
+
+
+def act_with_token(client, path):
+    """Send the form of a page that shows none any more, as a browser does that has loaded it before."""
+    token = client.get("/everything/pause").text.partition('name="token" value="')[2].partition('"')[0]
+    return client.post(path, data={"token": token, "back": ""}, headers=ORIGIN)
+
+
+def test_a_change_of_a_single_job_is_in_the_audit_with_the_name_of_the_viewer(database, look):
+    with Client(database) as client:
+        job = int(client.enqueue(MailArgs("ada")))
+    site = dashboard(Config(database_url=database), auth=lambda _: Viewer("ada\n" + "x" * 300, OPERATOR))
+
+    act(TestClient(site, follow_redirects=False), f"/jobs/{job}/cancel")
+    site.close()
+
+    [record] = at_once.list_audit(look)
+    assert (record.verb, record.job, record.by) == ("cancel", job, ("ada?" + "x" * 300)[:200])
+
+
+def test_after_an_action_that_has_removed_its_page_comes_the_page_that_it_names(browser, database):
+    with Client(database) as client:
+        job = int(client.enqueue(MailArgs("ada")))
+
+    assert act(browser(), f"/jobs/{job}/delete", back=f"/jobs/{job}").headers["location"] == "/jobs"
+
+
 def test_a_reader_is_offered_no_action(browser, database):
     made = furnish(database)
     reader, operator = browser("reader"), browser("operator")
 
     for path in (
+        "/jobs?state=available",
+        "/operations",
+        f"/operations/{made['operation']}",
         "/",
         "/queues",
         "/gates",
@@ -204,6 +301,8 @@ def test_a_reader_is_offered_no_action(browser, database):
                 f"{path}: {action}"
             )
     assert f"/jobs/{made['mails'][0]}/cancel" in operator.get(f"/jobs/{made['mails'][0]}").text
+    assert "/jobs/all/cancel" in operator.get("/jobs?state=available").text
+    assert "/jobs/all/" not in operator.get("/jobs").text, "an operation needs a filter"
 
 
 def test_an_action_by_a_role_that_may_not_says_so(browser, database, look, server):

@@ -84,7 +84,8 @@ def open_page(chromium, place):
 def paths(made):
     special = {"/dead/group": None, "/periodic/show": "/periodic/show?name=daily"}
     plain = [special.get(path, path) for path in PLAIN]
-    more = [f"/jobs/{made['running']}", f"/jobs/{made['dead']}", f"/workflows/{made['workflow']}", "/queues/pause?name=emails"]
+    jobs = [f"/jobs/{made['running']}", f"/jobs/{made['dead']}", "/jobs?state=available", "/jobs/all/move?state=available"]
+    more = [*jobs, f"/workflows/{made['workflow']}", f"/operations/{made['operation']}", "/queues/pause?name=emails"]
     return [path for path in [*plain, *more] if path]
 
 
@@ -295,6 +296,12 @@ def test_each_action_is_done_with_a_script_and_without(open_page, database, scri
     go("/dead")
     page.locator("td.error a").first.click()
     assert click("Replay", "Replay them", limit="10") == "1 job replayed"
+    go("/jobs?q=kind:mail&state=available")
+    assert re.fullmatch(r"operation \d+ is made: move \d+ jobs?", click("Move", "Move all of them", queue="slow"))
+    assert page.locator("h1").inner_text().startswith("Operation")
+    assert click("Cancel", "Cancel it").endswith("is asked to end")
+    go("/audit")
+    assert "otto" in page.locator("#page").inner_text()
     go("/leaders")
     assert click("Ask to resign", "Ask it to resign") == "the holder of 'schema' was asked to resign"
     wait_for(lambda: [row.resigning for row in leaders.list_leases(look) if row.name == "schema"] == [True])

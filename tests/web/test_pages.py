@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from fastq import Client, Config
 from fastq.admin import dead
+from fastq.admin.bulk import at_once
 from fastq.web import READER, Viewer, dashboard
 from fastq.web.look.rendering import STATIC
 from fastq.web.routing.view import View
@@ -40,6 +41,8 @@ def paths_of(made, database):
         "/doctor?examine=now",
         f"/jobs/{made['running']}/log",
         f"/workflows/{made['workflow']}",
+        f"/operations/{made['operation']}",
+        "/jobs?state=discarded",
         f"/jobs/{made['dead']}?full=1",
     ]
 
@@ -122,6 +125,13 @@ def test_each_page_tells_what_is_there(browser, database):
     assert "first" in read(client, f"/workflows/{made['workflow']}").text
     assert "pid 99" in read(client, "/hosts").text
     assert "schema" in read(client, "/leaders").text
+    assert "3 of 10" in read(client, "/operations").text
+    operation = read(client, f"/operations/{made['operation']}").text
+    assert "refused: plain" in operation
+    assert "asked by plain" in operation.lower()
+    audit = read(client, "/audit").text
+    assert '"to":"plain"' in audit.replace(" ", "")
+    assert "queue plain" in audit
 
 
 def test_an_empty_database_says_on_each_page_how_to_begin(browser):
@@ -221,9 +231,51 @@ def test_where_values_are_redacted_no_filter_tells_them(database, words):
         made.close()
 
 
+FILTER = 'args.to:ada -meta.cause:crashed error:"refused by ada" kind:mail'
+
+
+def test_the_filter_of_an_operation_tells_no_value_to_viewers_who_may_not_see_args(browser, database):
+    connection = session(database)
+    at_once.make_operation(connection, "delete", FILTER, by="otto")
+    at_once.edit_jobs(connection, "edit", [int(_mail(database))], {"args": {"to": "ada"}}, "otto")
+    connection.close()
+    blind = dashboard(Config(database_url=database), auth=lambda _: Viewer("bea", READER - {"jobs.args"}))
+
+    try:
+        for path in ("/operations", "/operations/1", "/audit"):
+            text = read(TestClient(blind), path).text
+            assert "ada" not in text.replace("refused by ada", ""), path
+            assert "args.to:" in text or path == "/audit"
+            assert "ada" in read(browser("reader"), path).text
+    finally:
+        blind.close()
+
+
+def test_where_values_are_redacted_no_operation_and_no_record_tells_them(database):
+    connection = session(database)
+    at_once.make_operation(connection, "delete", FILTER, by="otto")
+    at_once.edit_jobs(connection, "edit", [_mail(database)], {"args": {"to": "ada"}}, "otto")
+    at_once.edit_jobs(connection, "edit", [_mail(database)], {"args": MailArgs("ada")}, "otto")
+    connection.close()
+    site = dashboard(Config(database_url=database), auth=lambda _: Viewer("rita"), redact=lambda kind, what, value: "[gone]")
+
+    try:
+        texts = "".join(read(TestClient(site), path).text for path in ("/operations", "/operations/1", "/audit"))
+    finally:
+        site.close()
+    assert "ada" not in texts
+    assert "[gone]" in texts
+
+
+def _mail(database):
+    with Client(database) as client:
+        return int(client.enqueue(MailArgs("bob")))
+
+
 @pytest.mark.parametrize(
     "path",
     [
+        "/operations/4711",
         "/jobs/4711",
         "/jobs/0",
         "/jobs/99999999999999999999",
@@ -265,7 +317,7 @@ def test_args_are_seen_with_the_permission_alone(database):
     without = Viewer("rita", READER - {"jobs.args"})
     site = dashboard(Config(database_url=database), auth=lambda _: without)
 
-    for path in (f"/jobs/{made['mails'][0]}", f"/jobs/{made['running']}", "/gates"):
+    for path in (f"/jobs/{made['mails'][0]}", f"/jobs/{made['running']}", "/gates", "/audit"):
         answer = TestClient(site).get(path)
         assert answer.status_code == 200
         assert '"to"' not in answer.text

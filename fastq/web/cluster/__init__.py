@@ -1,4 +1,4 @@
-"""Pages about the cluster: queues, gates and keys, pauses, hosts, leaders and singletons, and the doctor's findings.
+"""Pages about the cluster: queues, gates and keys, pauses, hosts, leaders and singletons, operations, the audit, the doctor.
 
 Another page is another module with its CONTENT, named here.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastq.web.cluster import doctor, gates, hosts, leaders, pauses, queues, singletons
+from fastq.web.cluster import audit, doctor, gates, hosts, leaders, operations, pauses, queues, singletons
 
 if TYPE_CHECKING:
     from fastq.web.routing.view import Action, View
@@ -19,6 +19,8 @@ CONTENTS: tuple[View | Action, ...] = (
     *hosts.CONTENT,
     *leaders.CONTENT,
     *singletons.CONTENT,
+    *operations.CONTENT,
+    *audit.CONTENT,
     *doctor.CONTENT,
 )
 """The pages and actions, in the order of the menu."""

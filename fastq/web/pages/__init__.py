@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastq.web.pages import dead, job, jobs, overview, periodic, workflows
+from fastq.web.pages import dead, job, jobs, many, overview, periodic, workflows
 
 if TYPE_CHECKING:
     from fastq.web.routing.view import Action, View
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 CONTENTS: tuple[View | Action, ...] = (
     *overview.CONTENT,
     *jobs.CONTENT,
+    *many.CONTENT,
     *job.CONTENT,
     *dead.CONTENT,
     *workflows.CONTENT,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from fastq import admin
+from fastq.admin.bulk import at_once
 from fastq.admin.jobs import JobDetail
 from fastq.enqueue.settings import MAX_ID
 from fastq.errors import FastqError
@@ -193,11 +194,11 @@ def _asking(question: str, explained: str) -> Any:
     return ask
 
 
-def _doing(change: Any, back: str = "") -> Any:
-    """Make the function that changes one job."""
+def _doing(verb: str, back: str = "") -> Any:
+    """Make the function that changes one job, with a record in the audit."""
 
     def do(visit: Visit) -> Done:
-        [told] = change(visit.connection, [visit.id])
+        [told] = at_once.change_jobs(visit.connection, verb, [visit.id], visit.by)
         held = f"is unique, and job {told.holder} holds its key" if told.outcome == "held" else None
         return Done(f"job {told.id} {held or TOLD.get(told.outcome, told.outcome)}", told.outcome in DONE, back)
 
@@ -215,14 +216,14 @@ CONTENT = (
             "Run job {id} now?",
             "It becomes available at once. A job that has ended runs once more, with its id and one more attempt.",
         ),
-        _doing(admin.retry_jobs),
+        _doing("retry"),
     ),
     Action(
         "/jobs/{id:int}/cancel",
         "Cancel it",
         "jobs.cancel",
         _asking("Cancel job {id}?", "A job that waits ends at once. One that runs is asked to end, and may complete first."),
-        _doing(admin.cancel_jobs),
+        _doing("cancel"),
         severe=True,
     ),
     Action(
@@ -230,7 +231,7 @@ CONTENT = (
         "Delete it",
         "jobs.delete",
         _asking("Delete job {id} for good?", "Its row, its errors and its output are gone then. A job that runs is not deleted."),
-        _doing(admin.delete_jobs, back="/jobs"),
+        _doing("delete", back="/jobs"),
         severe=True,
     ),
 )

@@ -50,16 +50,16 @@ def _listed(visit: Visit, path: str) -> Mapping[str, Any]:
     chosen = {"q": words, "state": states}
     shown = {"words": words, "chosen": states, "states": [state.value for state in State], "path": path}
     try:
-        wanted = JobFilter.parse(" ".join([words, *(f"state:{quoted(state)}" for state in states)]))
-        if path != BY_ARGS and (wanted.args or wanted.not_args or wanted.meta or wanted.not_meta):
+        wanted = filter_of(visit)
+        if path != BY_ARGS and names_args(wanted):
             raise Elsewhere(address(BY_ARGS, **chosen, after=after))
-        _check(visit, wanted)
         page = search.list_jobs(visit.connection, wanted, limit=PAGE, after=after)
     except OptionError as error:
         return {**shown, **_nothing(), "fault": str(error), "here": address(path, **chosen)}
     return {
         **shown,
         "fault": "",
+        "all": chosen if str(wanted) else None,
         "jobs": page.jobs,
         "errors": {job.id: visit.redaction.text(job.kind, "error", job.error) for job in page.jobs},
         "looked_until": page.looked_until,
@@ -67,6 +67,18 @@ def _listed(visit: Visit, path: str) -> Mapping[str, Any]:
         "newest": address(path, **chosen) if after else None,
         "here": address(path, **chosen, after=after),
     }
+
+
+def filter_of(visit: Visit) -> JobFilter:
+    """Return the filter that stands in the address; OptionError for one that is none, or that this dashboard refuses."""
+    wanted = JobFilter.parse(" ".join([_words(visit), *(f"state:{quoted(state)}" for state in visit.all("state"))]))
+    _check(visit, wanted)
+    return wanted
+
+
+def names_args(wanted: JobFilter) -> bool:
+    """Tell whether a filter has words about args or meta."""
+    return any((wanted.args, wanted.not_args, wanted.meta, wanted.not_meta))
 
 
 def _words(visit: Visit) -> str:
@@ -77,14 +89,13 @@ def _words(visit: Visit) -> str:
 
 def _check(visit: Visit, wanted: JobFilter) -> None:
     """Refuse words about values that the application redacts: a list of the jobs that fit would tell the value."""
-    hidden = (wanted.args, wanted.not_args, wanted.meta, wanted.not_meta, wanted.errors, wanted.not_errors)
-    if visit.redaction.redacts and any(hidden):
+    if visit.redaction.redacts and (names_args(wanted) or wanted.errors or wanted.not_errors):
         raise OptionError("filter: expected no words about args, meta and errors, since this dashboard hides parts of them")
 
 
 def _nothing() -> dict[str, Any]:
     """Return what is shown of a list that could not be read."""
-    return {"jobs": [], "errors": {}, "looked_until": None, "older": None, "newest": None}
+    return {"jobs": [], "errors": {}, "looked_until": None, "older": None, "newest": None, "all": None}
 
 
 CONTENT = (

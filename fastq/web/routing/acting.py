@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl
 
 from starlette.responses import Response
 
+from fastq.admin.bulk.audits import LONGEST_NAME
 from fastq.errors import OptionError
 from fastq.events import emit
 from fastq.web.routing.serving import REFUSED, WRONG, problem
@@ -42,7 +43,7 @@ class Doing:
 
     def __init__(self, desk: Desk, action: Action) -> None:
         self._desk, self._action = desk, action
-        self.needs = action.needs
+        self.needs, self.also = action.needs, action.also
         self.path = action.path
         self.methods = frozenset({"GET", "HEAD", "POST"})
 
@@ -83,18 +84,24 @@ class Doing:
             return desk.page(action.verb, arrival, "problem.html", {"reason": told}, status=REFUSED)
         try:
             asked = await self._asked(arrival, form)
-            doing = desk.source.change(lambda connection: action.do(desk.visit(connection, arrival, form)))
+            doing = desk.source.change(lambda connection: action.do(desk.visit(connection, arrival, form, _named(arrival))))
             done: Done = await asyncio.shield(asyncio.wrap_future(doing))  # a browser that leaves does not take it back
         except OptionError as error:
             return await self._ask(arrival, form, str(error))
         finally:
             desk.shared.forget()
         emit("web.acted", by=arrival.viewer.name, action=action.needs, subject=asked.subject, done=done.ok, told=done.told)
-        return desk.redirect(arrival, inside(form.get("back")) or done.back or asked.back, done.told)
+        return desk.redirect(arrival, done.back or inside(form.get("back")) or asked.back, done.told)
 
     async def _asked(self, arrival: Arrival, form: Mapping[str, str] | None) -> Asked:
         desk, action = self._desk, self._action
         return await asyncio.wrap_future(desk.source.read(lambda connection: action.ask(desk.visit(connection, arrival, form))))
+
+
+def _named(arrival: Arrival) -> str:
+    """Return the name of the viewer as the audit takes it: short, and printable."""
+    name = "".join(one if one.isprintable() else "?" for one in arrival.viewer.name)
+    return name[:LONGEST_NAME] or "unknown"
 
 
 async def _form(request: Request) -> dict[str, str]:

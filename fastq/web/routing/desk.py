@@ -77,9 +77,9 @@ class Desk:
         self.origins = frozenset(origins)
         self._menu = [view for view in views if view.menu]
 
-    def visit(self, connection: Connection, arrival: Arrival, form: Mapping[str, str] | None = None) -> Visit:
-        """Make the argument of a page's function."""
-        return Visit(connection, self.source.config, self.redaction, self._client, arrival.path, arrival.query, form or {})
+    def visit(self, connection: Connection, arrival: Arrival, form: Mapping[str, str] | None = None, by: str = "") -> Visit:
+        """Make the argument of a page's function; of an action's with the name of the viewer."""
+        return Visit(connection, self.source.config, self.redaction, self._client, arrival.path, arrival.query, form or {}, by)
 
     def fragment(self, view: View, arrival: Arrival, content: Mapping[str, Any]) -> str:
         """Render the contents of a page alone."""

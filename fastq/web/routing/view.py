@@ -51,6 +51,7 @@ class Visit:
     path: Mapping[str, Any] = field(default_factory=dict)
     query: tuple[tuple[str, str], ...] = ()
     form: Mapping[str, str] = field(default_factory=dict)
+    by: str = ""  # of an action: the viewer, as the audit names him
 
     def all(self, name: str) -> list[str]:
         """Return the values of a parameter; OptionError for one that no text of the database can be."""
@@ -151,10 +152,12 @@ class Action:
     ask: Callable[[Visit], Asked]
     do: Callable[[Visit], Done]
     severe: bool = False  # it cannot be taken back
+    also: tuple[str, ...] = ()  # permissions that it needs besides
 
     def __post_init__(self) -> None:
         """Refuse a permission that there is not."""
-        check(self.path, self.needs)
+        for one in (self.needs, *self.also):
+            check(self.path, one)
 
 
 def check(path: str, needs: str) -> None:

@@ -25,6 +25,10 @@ PERMISSIONS = {
     "jobs.retry": "make jobs available now",
     "jobs.cancel": "end jobs before they are done",
     "jobs.delete": "remove jobs for good",
+    "bulk.retry": "make all jobs available now that a filter means",
+    "bulk.cancel": "end all jobs that a filter means",
+    "bulk.delete": "remove all jobs for good that a filter means",
+    "bulk.move": "put all jobs that a filter means into another queue",
     "dead.read": "see discarded jobs in groups",
     "dead.replay": "enqueue discarded jobs once more",
     "dead.delete": "delete discarded jobs",
@@ -45,6 +49,9 @@ PERMISSIONS = {
     "hosts.read": "see hosts and processes",
     "leaders.read": "see leaders, chores and singletons",
     "leaders.resign": "ask the holder of a lease to resign",
+    "operations.read": "see the operations on many jobs, and how far they are",
+    "operations.cancel": "ask for the end of an operation",
+    "audit.read": "see who has changed which jobs",
     "doctor.read": "examine the database and see the findings",
 }
 """Each permission with its meaning, for the page of docs and for the answer that refuses somebody."""
