@@ -39,7 +39,7 @@ ROOMS = (
     "leases awaiting joblogs/reading subscribing",
     "work/shared admin lead/term",
     "admin/dead admin/deploys admin/doctor admin/running admin/sealed admin/search admin/statistics",
-    "admin/bulk",
+    "admin/bulk admin/exports",
     "enqueue/operate",
     "work/bundles work/codec lead/bulk lead/chores lead/gate lead/observed lead/rescue lead/unique lead/workflow enqueue",
     "work/cursor lead",

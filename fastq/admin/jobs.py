@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fastq.args.gates import read_entries
-from fastq.args.meta import ATTEMPTS, CAUSE, DEADLINE, EXPIRES, KEEP_TRYING_FOR, REPLAY_OF
+from fastq.args.meta import ATTEMPTS, CAUSE, DEADLINE, EXPIRES, IMPORTED, KEEP_TRYING_FOR, REPLAY_OF
 from fastq.args.secret.hidden import concealed
 from fastq.args.unique import UNIQUE
 from fastq.awaiting.finished import JobProgress
@@ -80,7 +80,8 @@ class JobDetail(JobRow):
     asked for), 'worker' (its worker cancelled it), 'expired' (its turn came after `expires`), 'deadline' (its turn, or its next
     attempt, came after its `deadline`), 'rate' (it could not start at once, and its rate drops such jobs) or 'parent'
     (a job before it in its workflow was cancelled or discarded: `because` in `meta` has these, the nearest first). `unique` is
-    the key of a unique job: [its digest, until, within]. `replay_of` is the discarded job that this one does once more.
+    the key of a unique job: [its digest, until, within]. `replay_of` is the discarded job that this one does once more;
+    `imported_from` says of an imported one: [its source, its id there].
     `attempts_since_progress` says of a job with `attempts="since_progress"` how many attempts it has from its last progress on;
     `max_attempts` is the number of the last one of these, and grows with each attempt that gets on.
     """
@@ -98,6 +99,7 @@ class JobDetail(JobRow):
     cause = CAUSE
     unique = UNIQUE
     replay_of = REPLAY_OF
+    imported_from = IMPORTED
     expires, deadline, keep_trying_until = EXPIRES, DEADLINE, KEEP_TRYING_FOR
     attempts_since_progress = ATTEMPTS
 

@@ -107,6 +107,10 @@ REPLAY_OF = Key("replay_of", int)
 """The discarded job that this one does once more; dead_replay.sql writes it."""
 
 
+IMPORTED = Key("imported", list[Any])
+"""The source from which the job was imported, and its id there (admin/exports/)."""
+
+
 CARRIED = Key("carried", dict[str, Any])
 """The values that hooks have given a job when it was enqueued, by name."""
 

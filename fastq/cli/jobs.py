@@ -1,4 +1,4 @@
-"""`fastq jobs`: list, count and show jobs, say why one waits, signal, retry, cancel, delete, move and edit them.
+"""`fastq jobs`: list, count, tail and show jobs, say why one waits, signal, retry, cancel, delete, move and edit them.
 
 Runs in the main thread of the command, and keeps nothing.
 """
@@ -16,7 +16,7 @@ import msgspec
 from fastq import admin
 from fastq.admin.unique import SHORT
 from fastq.cli.history import rotating
-from fastq.cli.search import changing, listing
+from fastq.cli.search import changing, listing, tailing
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found, opened
 from fastq.cli.waits import signals
@@ -33,6 +33,7 @@ EPILOG = """\
 examples:
   fastq jobs list state:discarded kind:sort since:2h
   fastq jobs count state:discarded
+  fastq jobs tail kind:sort     those that come and end, until Ctrl-C
   fastq jobs show 42            args, tags, output, steps, and every error with
                                 its traceback
   fastq jobs why 42             what it waits for, in one sentence
@@ -66,6 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "count", help="count the jobs that fit, up to 10,000", epilog=listing.COUNT_EPILOG, formatter_class=raw
     )
     listing.add_filter(counted)
+    tailed = actions.add_parser(
+        "tail", help="show jobs as they are enqueued and as they end", epilog=tailing.EPILOG, formatter_class=raw
+    )
+    tailing.add_arguments(tailed)
     showing = actions.add_parser("show", help="show everything about one job")
     telling = actions.add_parser("why", help="say in one sentence what a job waits for, or what became of it")
     for action in (showing, telling):
@@ -86,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     encrypting = actions.add_parser("rotate-keys", help="encrypt the args of a kind's jobs anew, with the newest key")
     encrypting.add_argument("kind", metavar="KIND")
     encrypting.add_argument("--archive", action="store_true", help="those of finished jobs, too")
-    for action in (listed, counted, showing, telling, waiting, signalling, encrypting, *verbs.values()):
+    for action in (listed, counted, tailed, showing, telling, waiting, signalling, encrypting, *verbs.values()):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -238,6 +243,7 @@ def _positive(text: str) -> int:
 ON_CONNECTION: Mapping[str, Callable[[Connection, argparse.Namespace], int]] = {
     "list": listing.jobs,
     "count": listing.number,
+    "tail": tailing.tail,
     "show": _show,
     "why": _why,
     "rotate-keys": rotating.rotate,

@@ -3,7 +3,7 @@
 --       Or 'ended': the holder has ended, and may have succeeded, which would free the key (unique_settle looks). Or 'unseen':
 --       another transaction took the key while this statement ran; asked again, it tells which. A duplicate takes no id and
 --       writes nothing.
--- called by: enqueue/calls, enqueue/uniques: for the clients, in the caller's transaction. $1-$9 are those of job_enqueue_many.
+-- called by: enqueue/calls, enqueue/uniques, admin/exports/importing: for the clients, in the caller's transaction. $1-$9 are those of job_enqueue_many.
 --            $10 ids of holders from whom the key is to be taken (an empty element: from none; null: from none at all).
 -- index: unique_key_pkey; job_pkey.
 -- locks: the keys that it takes, in their order; it waits for a transaction that has taken one of them and is not ended.

@@ -3,7 +3,7 @@
 --       ids below $9. Without $4 they come by their ends; and if the window has more than $6 finished jobs, none comes. Answers
 --       with a row for each, or one without a job: how many living jobs were looked at, the id above which all were, the time at which the last of
 --       them was enqueued, how many finished jobs there are to look at ($6 and one more: more), the job's address (ctid) in the archive, and the job.
--- called by: admin/search/walks: for a list, a count and an operation, which go on from there.
+-- called by: admin/search/walks, admin/exports/exporting: for a list, a count and an operation, which go on from there.
 -- index: job_pkey backwards; job_archive_id (block ranges). The finished jobs are counted from a list that is made as it is read: with the
 --       limit beside the table Postgres 16 would walk it.
 -- locks: none.

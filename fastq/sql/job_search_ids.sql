@@ -1,6 +1,6 @@
 -- what: up to $5 jobs that fit the filter $1 (JSON), newest first, of the ids $2 (joined by commas): living ones if $3, finished ones if $4. Answers
 --       as job_search does with the address and the job.
--- called by: admin/search/walks: where another index than that of ids has told which jobs come into question.
+-- called by: admin/search/walks, admin/exports/exporting: where another index than that of ids has told which jobs come into question.
 -- index: job_pkey; job_archive_id (block ranges), once for all ids, which lie near each other.
 -- locks: none.
 with wanted as materialized (

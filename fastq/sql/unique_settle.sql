@@ -1,6 +1,6 @@
 -- what: gives up keys that are held until their job has succeeded: those of the jobs $1, which have ended, but for jobs of
 --       which the archive tells that they were cancelled or discarded.
--- called by: enqueue/uniques: when an enqueue has met such a key. $1 ids, joined by a record separator.
+-- called by: enqueue/uniques, admin/exports/importing: when an enqueue has met such a key. $1 ids, joined by a record separator.
 -- index: unique_key_success; job_pkey; job_archive_id (block ranges).
 -- locks: the keys, in their order.
 with ended as (

@@ -61,6 +61,8 @@ def asked(stored, hours):
         "finished": ("job_search", (stored, 0, 2 * FIRST, False, True, 2_000, low, high, terms.LARGEST, 50)),
         "named, living": ("job_search_ids", (stored, f"{FIRST + 7},{FIRST + 900},{FIRST + 20_000}", True, False, 50)),
         "named, both": ("job_search_ids", (stored, "41000,41007,41100", True, True, 50)),
+        "exported, living": ("job_search", (stored, FIRST, FIRST + 2_000, True, False, 2_000, *ALWAYS, 2_000)),
+        "exported": ("job_export", (f"{FIRST + 7},{FIRST + 900}", "41000,41007", "(1,1);(2,1)", low, high)),
         "waiting": ("search_sets", ("waiting", "", "", "-infinity", "infinity", 5_000)),
         "due": ("search_sets", ("due", "", "", "-infinity", "infinity", 5_000)),
         "values": ("search_values", (1_000,)),

@@ -12,7 +12,9 @@ import pytest
 from fastq import Args, Client, Enqueue, Every, Kind, Limit, Registry, Unique, admin, use_keys
 from fastq.admin import dead, gates, leaders, periodic, running, search, statistics
 from fastq.admin.bulk import at_once
+from fastq.admin.exports.importing import Importing
 from fastq.admin.sealed import rotation
+from fastq.admin.session import answered
 from fastq.args.secret import ring
 from fastq.lead import definitions
 from fastq.leases import lease
@@ -174,6 +176,14 @@ def change_with_record(session):
     assert at_once.cancel_operation(session, row.id)
 
 
+def import_jobs(session):
+    lines = ['{"fastq_export":1,"source":"x"}', '{"id":1,"kind":"sort","args":{}}', '{"id":2,"kind":"sort","args":{}}']
+    importing = Importing(None, finished=False, dry_run=False)
+    [batch] = importing.batches(lines)
+    assert [old for old, _ in answered(session, importing.storing(batch)).made] == [1, 2]
+    assert answered(session, importing.storing(batch)).made == []
+
+
 def list_changes(session):
     assert (at_once.list_operations(session), at_once.list_audit(session)) == ([], [])
 
@@ -317,6 +327,7 @@ ACTIONS = {
     "cancel, retry and delete jobs": change_jobs,
     "change jobs with a record in the audit, and ask for [operations](operations.md)": change_with_record,
     "list operations and the audit": list_changes,
+    "[import](export.md) jobs": import_jobs,
     "send signals to jobs": send_signals,
     "read the values of steps": lambda session: session.run("step_list", 1),
     "list discarded jobs in groups": list_dead,

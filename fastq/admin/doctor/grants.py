@@ -147,6 +147,7 @@ grant update on fastq.workflow, fastq.workflow_step to shop_operator;
 grant insert, delete on fastq.workflow_event to shop_operator;
 grant insert, update (cancel_requested) on fastq.operation to shop_operator;
 grant insert on fastq.audit to shop_operator;
+grant insert, delete on fastq.once to shop_operator;
 grant update (paused_at, next_tick), delete on fastq.periodic to shop_operator;
 grant delete on fastq.periodic_tick to shop_operator;
 grant update (resign_term) on fastq.lease to shop_operator;

@@ -26,6 +26,8 @@ COMMANDS = {
     "doctor": "examine the database and the settings, and say what to type",
     "health": "ask the supervisor of this host whether it is alive and ready",
     "jobs": "list and show jobs, say why one waits, retry, cancel and delete them",
+    "export": "write jobs as lines of JSON",
+    "import": "enqueue the jobs of an export, once each",
     "operations": "list changes of many jobs, and end one",
     "audit": "list the changes that operators have made",
     "logs": "show the records and the prints of a job, follow them live",
@@ -53,15 +55,20 @@ ROOMS = {
     **dict.fromkeys(("doctor", "health"), "checkup"),
     "completion": "shell",
     "web": "views",
-    **dict.fromkeys(("operations", "audit"), "search"),
+    **dict.fromkeys(("operations", "audit", "export", "import"), "search"),
     "top": "top",
 }
 """Rooms of commands: about jobs that wait for others, the traces of jobs, the health of it all, your shell, and views."""
 
 
+FILES = {"export": "exports", "import": "imports"}
+"""Modules with another name than their command: `import` is a word of Python."""
+
+
 def module_of(name: str) -> ModuleType:
     """Import the module of a command."""
-    return importlib.import_module(f"fastq.cli.{ROOMS[name]}.{name}" if name in ROOMS else f"fastq.cli.{name}")
+    file = FILES.get(name, name)
+    return importlib.import_module(f"fastq.cli.{ROOMS[name]}.{file}" if name in ROOMS else f"fastq.cli.{file}")
 
 
 def parser_of(name: str, command: ModuleType | None = None) -> argparse.ArgumentParser:

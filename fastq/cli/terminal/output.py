@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -21,7 +22,7 @@ from fastq.events import escaped
 from fastq.masked import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 STYLES = {
     "running": "cyan",
@@ -142,6 +143,25 @@ def fields(pairs: Iterable[tuple[str, Any]]) -> None:
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         out(f"{name:{width}s}  {_cell(value)}")
+
+
+@contextmanager
+def counting(verb: str, every: int) -> Iterator[Callable[[int], None]]:
+    """Give a function that shows on a terminal how many there are so far, in one line that is gone at the end."""
+    shown = False
+
+    def show(count: int) -> None:
+        nonlocal shown
+        if count and count % every == 0:
+            sys.stderr.write(f"\r{verb} {count:,}")
+            sys.stderr.flush()
+            shown = True
+
+    try:
+        yield show if sys.stderr.isatty() else lambda _: None
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[K")
 
 
 def block(title: str, text: str) -> None:

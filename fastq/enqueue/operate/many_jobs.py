@@ -1,18 +1,20 @@
 # Made by tools/twins.py from enqueue/operate/many_jobs_async.py: change that file, then run `make twins`.
-"""Find jobs by a filter, change single ones and many: the methods of `client.jobs`.
+"""Find jobs by a filter, change single ones and many, export and import them: the methods of `client.jobs`.
 
 An `ManyJobs` is made by a `Client` (client.py) when it is asked for, and has nothing but the client's way to
-its sessions. Its methods run in the caller's thread. The work is that of fastq/admin/search and fastq/admin/bulk.
+its sessions. Its methods run in the caller's thread. The work is that of fastq/admin/search,
+fastq/admin/bulk and fastq/admin/exports.
 
 `AsyncManyJobs` (many_jobs_async.py) is the same for `AsyncClient`, and the source of this one.
 
 With `conn` each method is part of the caller's transaction, and sees that transaction's own changes. Without, a change of single
-jobs is one transaction with its record in the audit. It deliberately decides nothing.
+jobs is one transaction with its record in the audit. An export and an import take no `conn`: they are many transactions. It
+deliberately decides nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, Unpack, overload
 
 from fastq.admin.bulk import audits, operations, single
@@ -20,6 +22,9 @@ from fastq.admin.bulk.audits import AuditRow
 from fastq.admin.bulk.edits import Changes, Edit
 from fastq.admin.bulk.operations import OperationRow, Preview
 from fastq.admin.changes import Change
+from fastq.admin.exports.exporting import Export
+from fastq.admin.exports.imported import Imported
+from fastq.admin.exports.importing import Importing, Stored, Wanted
 from fastq.admin.search import pages
 from fastq.admin.search.job_filter import JobFilter
 from fastq.admin.search.pages import JobCount, JobPage
@@ -28,12 +33,14 @@ from fastq.postgres import hints
 if TYPE_CHECKING:
     from fastq.adapters.conn import Conn
     from fastq.admin.session import Asking
+    from fastq.jobs.registry import Registry
 
 T = TypeVar("T")
 Texts = list[str]
 Changed = list[Change]
 Operations = list[OperationRow]
 Audit = list[AuditRow]
+Batch = list[Wanted]
 Ids = SupportsIndex | Iterable[SupportsIndex]
 Filter = JobFilter | str
 
@@ -141,6 +148,51 @@ class ManyJobs:
     def audit(self, *, limit: int = 50, conn: Conn | None = None) -> Audit:
         """Return the newest changes by operators, each with its author, its jobs, the time and the new values."""
         return self._asked(audits.audited(limit), conn)
+
+    def export(self, which: Filter = "") -> Iterator[str]:
+        """Yield the jobs that fit as lines of JSON, each with all that it takes to enqueue it again, between a head and an end.
+
+        Living ones come first, the oldest before the others, then finished ones. It reads some at a time, in no transaction. Args
+        that are encrypted stay so.
+        """
+        exporting = Export(which)
+        while lines := self._asked(exporting.more(), None):
+            yield from lines
+
+    def import_lines(
+        self,
+        lines: Iterable[str | bytes],
+        *,
+        registry: Registry | None = None,
+        finished: bool = False,
+        dry_run: bool = False,
+        told: Callable[[int | str, int], object] | None = None,
+    ) -> Imported:
+        """Enqueue the jobs of an export that have not ended, as new jobs; say how many, and which lines are none.
+
+        With a `registry` args are read as its workers will read them; without one they are any JSON objects. `finished`: those
+        that have ended, too. `dry_run` enqueues nothing, and counts. `told` is called with the old and the new id of each job.
+        Some hundred jobs at a time are one transaction; a job that was imported before is not enqueued again.
+        """
+        importing = Importing(registry, finished=finished, dry_run=dry_run)
+        try:
+            for batch in importing.batches(lines):
+                stored = self._store(importing, batch)
+                importing.count(stored)
+                if told is not None:
+                    for old, new in stored.made:
+                        told(old, new)
+        finally:
+            importing.report()
+        return importing.told
+
+    def _store(self, importing: Importing, batch: Batch) -> Stored:
+        try:
+            return self._asked(importing.storing(batch), None, whole=True)
+        except Exception as error:
+            if not hints.refused(error):
+                raise
+            return self._asked(importing.storing(batch, hints=False), None, whole=True)
 
     def _change(self, verb: str, which: Any, by: str | None, conn: Conn | None) -> OperationRow | Changed:
         if isinstance(which, JobFilter | str):
