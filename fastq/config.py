@@ -15,15 +15,13 @@ the main thread at the start of a program or by a client's caller, and frozen: e
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from fastq.args.secret.hidden import HIDDEN
 from fastq.args.secret.ring import read_settings_by
 from fastq.errors import ConfigError
-from fastq.masked import masked
+from fastq.masked import HIDDEN, masked
 from fastq.settings.cluster import ClusterSettings
 from fastq.settings.database import DatabaseSettings
 from fastq.settings.declaring import UNREADABLE
@@ -94,6 +92,8 @@ class Config(
             elif environ.get(variable, "").strip():
                 values[setting.name] = _parse(setting, environ[variable], variable)
         if given:
+            import difflib  # noqa: PLC0415 - for a mistake alone
+
             unknown = min(given)
             near = difflib.get_close_matches(unknown, [setting.name for setting in fields(cls)], n=1)
             hint = f"did you mean {near[0]}?" if near else "fastq help settings lists them"

@@ -10,7 +10,6 @@ the variable. Only programs of the same user, and root, can read it there; a com
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -34,6 +33,8 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
     told = []
     for name in sorted(name.removeprefix("FASTQ_") for name in environ if name.startswith("FASTQ_")):
         if name not in known and not f"FASTQ_{name}".startswith(NO_SETTINGS):
+            import difflib  # noqa: PLC0415 - for a mistake alone
+
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean FASTQ_{near[0]}?" if near else "fastq help settings lists them"
             told.append(f"FASTQ_{name} is no setting; {hint}")

@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import re
 
+HIDDEN = "•••"
+"""Stands for a value that is not shown."""
+
 _BEFORE_AT = re.compile(r'(?<![^\s"])[^\s"]*@')
 """A word up to its last @: in another part of a text there is nothing to find, and each colon of it would be tried in vain."""
 

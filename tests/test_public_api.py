@@ -131,6 +131,13 @@ def test_importing_it_loads_no_room_and_a_name_the_rooms_of_declarations_alone()
     }
 
 
+def test_a_probe_that_runs_a_command_every_few_seconds_loads_hardly_more_than_the_settings():
+    program = f"import sys; from fastq.cli import main; main(['health', '--health', '127.0.0.1:9']); {ROOMS}"
+    loaded = run(f"{program}; print(*(name for name in ('msgspec', 'logging', 'hashlib', 'difflib') if name in sys.modules))")
+
+    assert set(loaded.split()) == {"args", "cli", "jobs", "settings"}
+
+
 def test_args_are_encrypted_by_the_key_of_the_environment_in_a_program_that_has_no_client():
     program = """
 from dataclasses import dataclass

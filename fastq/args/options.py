@@ -9,7 +9,6 @@ import re
 from datetime import timedelta
 from typing import Literal, get_args
 
-from fastq.args.faults import show
 from fastq.errors import OptionError
 
 DEFAULT_QUEUE = "default"
@@ -49,7 +48,7 @@ def check_aliases(aliases: object, name: str) -> tuple[str, ...]:
     """Return the former names of a kind as a tuple, or raise OptionError with the rule."""
     if not isinstance(aliases, list | tuple):
         raise OptionError(
-            f"aliases {show(aliases)}: expected a list of the former names of kind '{name}', such as aliases=['mail.old']"
+            f"aliases {_shown(aliases)}: expected a list of the former names of kind '{name}', such as aliases=['mail.old']"
         )
     checked = tuple(map(check_kind_name, aliases))
     twice = next((alias for place, alias in enumerate(checked) if alias in (name, *checked[:place])), None)
@@ -84,7 +83,7 @@ def check_attempts(attempts: object) -> str:
     [word] = get_args(Counting)
     if attempts != word:
         raise OptionError(
-            f"attempts {show(attempts)}: expected '{word}', to count them from the last progress on; max_attempts says how many"
+            f"attempts {_shown(attempts)}: expected '{word}', to count them from the last progress on; max_attempts says how many"
         )
     return str(word)
 
@@ -111,7 +110,7 @@ def check_span(name: str, value: object, *, or_time: bool = False) -> float:
     seconds: object = value.total_seconds() if isinstance(value, timedelta) else value
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds <= MAX_DELAY:
         expected = "a timedelta, or a datetime with a time zone" if or_time else "or a timedelta"
-        raise OptionError(f"{name} {show(value)}: expected seconds above 0 and up to {MAX_DELAY:.0f}, {expected}")
+        raise OptionError(f"{name} {_shown(value)}: expected seconds above 0 and up to {MAX_DELAY:.0f}, {expected}")
     return float(seconds)
 
 
@@ -122,3 +121,10 @@ def check_either(max_attempts: object, keep_trying_for: object) -> None:
             f"expected max_attempts or keep_trying_for, got both: max_attempts={max_attempts!r}, "
             f"keep_trying_for={keep_trying_for!r}; a job that is tried for a time has as many attempts as that takes"
         )
+
+
+def _shown(value: object) -> str:
+    """Write a value for a message."""
+    from fastq.args.faults import show  # noqa: PLC0415 - it brings msgspec, and the settings need these rules and no JSON
+
+    return show(value)

@@ -8,7 +8,6 @@ on stderr and an exit code here; any other exception is a bug and keeps its trac
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -151,6 +150,8 @@ def _help(topic: list[str]) -> int:
 
 
 def _unknown(name: str) -> int:
+    import difflib  # noqa: PLC0415 - for a mistake alone
+
     near = difflib.get_close_matches(name, [*COMMANDS, *ALSO_CALLED], n=1)
     known = f"did you mean {ALSO_CALLED.get(near[0], near[0])}?" if near else f"there are {', '.join(COMMANDS)}"
     note(f"fastq: no command {name!r}; {known}")

@@ -19,10 +19,9 @@ from typing import NamedTuple
 
 from fastq.args.options import QUEUE, QUEUE_RULE
 from fastq.errors import ConfigError
-from fastq.jobs.job import State
 
-STATES = (State.COMPLETED.value, State.CANCELLED.value, State.DISCARDED.value)
-"""The states of a finished job."""
+STATES = ("completed", "cancelled", "discarded")
+"""The states of a finished job: those of `State`, which would bring all of a job along wherever a setting is read."""
 
 MAX_DAYS = 3_650.0
 """As for FASTQ_ARCHIVE_DAYS."""

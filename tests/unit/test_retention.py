@@ -3,6 +3,7 @@
 import pytest
 
 from fastq.errors import ConfigError
+from fastq.jobs.job import State
 from fastq.jobs.retention import STATES, Retention, Share
 
 TEXT = "completed=1, discarded=30, emails=0.5, emails:completed=0.1, reports:cancelled=2"
@@ -85,3 +86,7 @@ def test_a_mistake_is_told_with_what_came_and_what_is_expected(text):
 def test_the_same_rule_twice_is_a_mistake():
     with pytest.raises(ConfigError, match="'completed=2' is said twice"):
         Retention.parse("completed=1,completed=2")
+
+
+def test_its_states_are_those_of_finished_jobs():
+    assert (State.COMPLETED.value, State.CANCELLED.value, State.DISCARDED.value) == STATES

@@ -17,11 +17,9 @@ import msgspec
 from fastq.args.equal import types_in
 from fastq.args.faults import walk
 from fastq.args.keyed import types_at
+from fastq.masked import HIDDEN
 
 T = TypeVar("T")
-
-HIDDEN = "•••"
-"""Stands for a value that is not shown."""
 
 ENVELOPE = b'"$fq"'
 """The key by which an object in stored args is an encrypted part: no other key of args may be this one."""

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import hmac
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -123,6 +121,8 @@ def keyed(digest: bytes) -> bytes:
             "a unique job with encrypted args needs a key for its digest, one that never changes: set FASTQ_ARGS_UNIQUE_KEY to "
             f"the base64 of {KEY_BYTES} random bytes, or write fastq.use_keys(..., unique=...)"
         )
+    import hmac  # noqa: PLC0415 - OpenSSL takes longer to load than all settings, which read this module
+
     return hmac.digest(key, digest, "sha256")
 
 
@@ -187,6 +187,8 @@ def _made(keys: object) -> Ring:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise ConfigError("encrypted args need the package cryptography: pip install 'fastq-jobs[secrets]'") from error
+    import hashlib  # noqa: PLC0415 - as in `keyed`
+
     newest = next(iter(checked))
     digest = hashlib.sha256(b"fastq digest 1" + checked[newest]).digest()
     return Ring(newest, {name: AESGCM(key) for name, key in checked.items()}, digest, time.monotonic())

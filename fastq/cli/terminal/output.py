@@ -9,16 +9,11 @@ thread of the command, and keeps nothing.
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-import msgspec
-
-from fastq.events import escaped
 from fastq.masked import masked
 
 if TYPE_CHECKING:
@@ -57,12 +52,17 @@ def folded(text: str, indent: int, stream: TextIO) -> str:
     """Break a line at blanks where a terminal would break it within a word; in a pipe, and in a log, it stays whole."""
     if not stream.isatty():
         return text
+    import shutil  # noqa: PLC0415 - as msgspec below
+    import textwrap  # noqa: PLC0415 - the same
+
     width, later = shutil.get_terminal_size().columns, " " * indent
     return textwrap.fill(text, width, subsequent_indent=later, break_long_words=False, break_on_hyphens=False)
 
 
 def json(value: object) -> None:
     """Print a result as JSON: indented on a terminal, one line in a pipe."""
+    import msgspec  # noqa: PLC0415 - a command pays for what it prints: a probe asks every few seconds (checkup/health.py)
+
     encoded = msgspec.json.encode(value)
     out((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())
 
@@ -111,8 +111,8 @@ def _cell(value: object) -> str:
     if isinstance(value, datetime):
         return ago(value)
     if isinstance(value, list | tuple):
-        return escaped(",".join(map(str, value)))
-    return escaped(str(value))
+        return _escaped(",".join(map(str, value)))
+    return _escaped(str(value))
 
 
 def ago(moment: datetime | None, now: datetime | None = None) -> str:
@@ -166,6 +166,12 @@ def counting(verb: str, every: int) -> Iterator[Callable[[int], None]]:
 
 def block(title: str, text: str) -> None:
     """Print a text of several lines below its title."""
-    out(f"\n{escaped(title)}")
+    out(f"\n{_escaped(title)}")
     for line in text.splitlines():
-        out(f"    {escaped(line)}")
+        out(f"    {_escaped(line)}")
+
+
+def _escaped(text: str) -> str:
+    from fastq.events import escaped  # noqa: PLC0415 - it brings logging; as msgspec above
+
+    return escaped(text)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from typing import Any
@@ -62,6 +61,8 @@ def tell_unknown() -> None:
 
 def reference() -> str:
     """Describe every setting: its flag, variable, default and meaning, the values allowed, and the reason of the default."""
+    import textwrap  # noqa: PLC0415 - for this command alone
+
     blocks = []
     for setting in fields(Config):
         meta = setting.metadata

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastq.admin.bulk import at_once
-from fastq.args.secret.hidden import HIDDEN
+from fastq.masked import HIDDEN
 from fastq.web.cluster.operations import told
 from fastq.web.routing.view import View
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.admin.bulk import at_once
 from fastq.admin.search import JobFilter
-from fastq.args.secret.hidden import HIDDEN
 from fastq.errors import OptionError
+from fastq.masked import HIDDEN
 from fastq.web.routing.view import Action, Asked, Done, Missing, View
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def told(words: str, redaction: Redaction) -> tuple[str, str]:
     if not redaction.redacts:
         return words, without
     hiding |= {name: [HIDDEN for _ in getattr(wanted, name)] for name in ERRORS}
-    return (str(replace(wanted, **hiding)),) * 2
+    nobody = str(replace(wanted, **hiding))
+    return nobody, nobody
 
 
 def seen(row: OperationRow) -> int:

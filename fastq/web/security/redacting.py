@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from fastq.args.secret.hidden import HIDDEN
 from fastq.events import Seldom, emit
+from fastq.masked import HIDDEN
 
 Redact: TypeAlias = Callable[[str, str, Any], Any]
 """The application's function: given the kind, the sort of the value and the value, it returns the value to show.
