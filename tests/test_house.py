@@ -56,6 +56,7 @@ ROOMS = (
     "cli/waits cli/history cli/checkup cli/search cli/shell cli/views",
     "cli",
     "bench cli/top",
+    "bench/cells",
     "testing __init__ __main__",
 )
 LEVEL_OF = {room: level for level, row in enumerate(ROOMS) for room in row.split()}
@@ -98,6 +99,7 @@ NAMED_AFTER = (
         "cli/views",
         "cli/top",
         "bench",
+        "bench/cells",
     ),
     *("admin", "admin/doctor", "lead/chores", "lead/observed", "web/pages", "web/cluster"),
 )

@@ -9,8 +9,10 @@ pair alike, but not two runs that are a minute apart.
 from __future__ import annotations
 
 import argparse
+import importlib
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fastq.bench import backlog, enqueue, floor, idle, latency, load, report, route
@@ -22,7 +24,10 @@ from fastq.cli.terminal.settings import flag_of
 from fastq.config import Config
 from fastq.postgres.db import Connection
 
-PARTS = ("route", "floor", "enqueue", "latency")
+PARTS = ("route", "floor", "enqueue", "latency", "cells")
+
+CELLS = "fastq.bench.cells.table"
+"""The module that asks the cells. It is imported by its name, as commands are: its room stands on this one."""
 
 FIGURES = (
     "jobs_per_s",
@@ -52,7 +57,10 @@ FEWEST, SHARE = 20, 50
 EPILOG = f"""\
 examples:
   fastq bench                         {JOBS:,} jobs, one process per core,
-                                      about a minute
+                                      about three minutes
+  fastq bench --cells trickle,queues --skip route,enqueue,latency
+                                      some cells alone, --rounds times
+  fastq bench --plot bench.svg        a picture of it all
   fastq bench --jobs 1000000 --procs 4 --no-archive --skip latency,enqueue
   fastq bench --json > before.json
   fastq bench --idle 20 --procs 2     what an idle supervisor costs
@@ -87,10 +95,14 @@ def main(argv: Sequence[str]) -> int:
         config = replace(config, database_url=database.url)
         with load.fresh_schema(config) as connection:
             result = _measure(connection, config, options)
+    if options.plot:
+        options.plot.write_text(importlib.import_module(CELLS).picture(result), encoding="utf-8")
     if options.json:
         output.json(result)
     else:
         report.show(result)
+        if "cells" in result:
+            importlib.import_module(CELLS).show(result["cells"])
     return 0
 
 
@@ -123,6 +135,10 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
             for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
                 figures.add(f"latency_{name}_ms", latency.percentile(ordered, share))
             figures.add("commit_p50_ms", latency.percentile(commits, 0.5))
+        if "cells" not in options.skip:
+            result["cells"] = importlib.import_module(CELLS).asked(
+                connection, config, options.jobs / JOBS, options.cells, options.rounds
+            )
     return {**figures.of_all(names), **result, "spreads": figures.spreads(), "rounds": figures.rounds()}
 
 
@@ -192,6 +208,10 @@ def _parser() -> Parser:
         "--args", choices=load.ARGS, default="id", help="what the route's jobs carry: one number, or six fields [default id]"
     )
     parser.add_argument("--skip", type=_parts, default=(), metavar="PART,...", help=f"leave out: {', '.join(PARTS)}")
+    parser.add_argument(
+        "--cells", type=_cells, default=(), metavar="CELL,...", help="the cells to ask, --rounds times [default: all, once]"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw a picture of the result")
     parser.add_argument("--idle", type=_whole, metavar="SECONDS", help="measure an idle supervisor instead, for so long")
     parser.add_argument("--backlog", type=_whole, metavar="N", help="measure claims with so many jobs waiting instead")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -205,6 +225,14 @@ def _whole(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
     return int(text)
+
+
+def _cells(text: str) -> tuple[str, ...]:
+    known = importlib.import_module(CELLS).NAMES
+    cells = tuple(cell.strip() for cell in text.split(","))
+    if unknown := [cell for cell in cells if cell not in known]:
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(known)}, got {unknown[0]!r}")
+    return cells
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -146,8 +146,9 @@ def show(result: dict[str, Any]) -> None:
             spread = f"{_written(low)} .. {_written(high)}" if low != "" else ""
             rows.append((name, _written(result[name]), unit, spread))
             explained += [f"{name:{LONGEST}s}  {explanation}"] if explanation else []
-    output.table(("figure", "value", "unit", "range"), rows)
-    output.out()
+    if rows:
+        output.table(("figure", "value", "unit", "range"), rows)
+        output.out()
     for line in explained:
         output.out(output.folded(line, LONGEST + 2, sys.stdout))
 

@@ -42,7 +42,9 @@ def measured(server, migrated_template):
 
     name = "fastq_test_bench"
     database = create_database(server, name, migrated_template)
-    out, _ = bench("--jobs", "5000", "--rounds", "2", "--procs", "2", "--threads", "3", "--json", database=database)
+    out, _ = bench(
+        "--jobs", "5000", "--rounds", "2", "--procs", "2", "--threads", "3", "--skip", "cells", "--json", database=database
+    )
     schemas = execute(database, "select nspname::text from pg_namespace where nspname like 'fastq%'")
     drop_database(server, name)
     return json.loads(out), schemas
@@ -123,7 +125,7 @@ def test_parts_that_are_skipped_are_null(empty_database):
         "1",
         "--no-archive",
         "--skip",
-        "floor,enqueue,latency",
+        "floor,enqueue,latency,cells",
         "--json",
         "--args",
         "flat",
@@ -146,7 +148,9 @@ def test_an_idle_supervisor_is_measured_with_the_memory_of_each_process(empty_da
 
 
 def test_people_get_a_table_that_explains_itself_and_are_told_what_is_measured_meanwhile(empty_database):
-    out, told = bench("--jobs", "500", "--rounds", "1", "--procs", "1", "--skip", "enqueue,latency", database=empty_database)
+    out, told = bench(
+        "--jobs", "500", "--rounds", "1", "--procs", "1", "--skip", "enqueue,latency,cells", database=empty_database
+    )
 
     assert "synchronous_commit on" in out
     assert "floor_ratio" in out
@@ -170,7 +174,8 @@ def test_two_measurements_of_one_database_are_kept_apart(empty_database):
     ("words", "said"),
     [
         (("--jobs", "0"), "expected a whole number above 0, got '0'"),
-        (("--skip", "flor"), "expected some of route, floor, enqueue, latency, got 'flor'"),
+        (("--skip", "flor"), "expected some of route, floor, enqueue, latency, cells, got 'flor'"),
+        (("--cells", "trikle"), "expected some of backlog, idle, trickle, load,"),
         (("--procs", "many"), "--procs: expected a whole number, 0 to 256, got 'many'"),
     ],
 )
