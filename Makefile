@@ -7,11 +7,11 @@ export PYTHONDONTWRITEBYTECODE =
 # Folders in which no test starts a Postgres of its own, by the command line; those that share one are marked `server`.
 UNIT   := tests/unit tests/codec tests/chaos/test_checker.py tests/web tests/test_house.py tests/test_leases_doc.py tests/test_prose.py tests/test_public_api.py
 .DEFAULT_GOAL := help
-.PHONY: help build twins screenshots run unit test further older slow simulation seeds lint types check beyond ci bench chaos failover asan fuzz docs clean
+.PHONY: help build twins screenshots run unit test further older slow simulation seeds lint types check beyond ci bench bench-check chaos failover asan fuzz docs clean
 
 help:  ## list the commands
 	@echo "make run is the place to start; make check is for each commit, make ci what a change must pass."
-	@awk -F ':[^#]*## *' '/^[a-z]+:.*##/ {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':[^#]*## *' '/^[a-z-]+:.*##/ {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: $(STAMP)  ## make .venv with the package, its C core and the development tools
 
@@ -73,6 +73,9 @@ ci: test beyond  ## everything a change must pass: in CI `make test`, then `make
 
 bench: build  ## measure, one question per file
 	$(BIN)/pytest bench -q --benchmark-only
+
+bench-check: build  ## fail if fastq has become slower, beside the floor of the same run; on a quiet machine, some four minutes
+	$(BIN)/python -m bench.check
 
 chaos: build  ## kill processes at random and account for every job
 	$(BIN)/python -m tests.chaos --jobs 20000 --kills 23 --json

@@ -1,0 +1,3 @@
+module river-cells
+
+go 1.25
