@@ -35,8 +35,6 @@ def main(argv: list[str]) -> int:
     options = parser().parse_args(argv)
     with ExitStack() as stack:
         result = measured(stack, options)
-    if options.out:
-        Path(options.out).write_text(json.dumps(result, indent=1) + "\n")
     if options.json:
         print(json.dumps(result))
     else:
@@ -67,6 +65,8 @@ def measured(stack: ExitStack, options: argparse.Namespace) -> dict[str, Any]:
             _tell(f"{name}: {absent}")
     for name in options.cells:
         result["cells"][name] = _asked(name, systems, options)
+        if options.out:  # after each cell: a run that is ended early has told what it has
+            Path(options.out).write_text(json.dumps(result, indent=1) + "\n")
     return result
 
 

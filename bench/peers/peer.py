@@ -4,6 +4,7 @@
 programs, which lie in `programs/`, as fastq's own are started. Each cell of a peer on Postgres begins with a new database.
 """
 
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,4 +101,5 @@ class Beside:
 
     def _program(self, order: dict[str, Any]) -> Program:
         command = [*self._command, str(self._folder / self.peer.program)] if self.peer.program else self._command
-        return Program(command, order | {"database": self._url}, self._folder)
+        errors = subprocess.DEVNULL if order.get("job") == "fail" else None  # some write a line for each job that fails
+        return Program(command, order | {"database": self._url}, self._folder, errors)

@@ -59,7 +59,7 @@ class Redis:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.folder = BUILD / "redis"
+        self.folder = BUILD / f"redis-{self.port}"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         where = ("--bind", "127.0.0.1", "--port", str(self.port), "--dir", str(self.folder))
@@ -103,3 +103,4 @@ class Redis:
         self._socket.close()
         self._process.terminate()
         self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -12,7 +12,7 @@ PEER = Peer(
         "batchSize": "1,000, or the slots of the cell",
         "useListenNotify, notify": "true",
         "burstWhenBatchFull": "true",
-        "pollingIntervalSeconds": "0.5, the least",
+        "pollingIntervalSeconds, notifyPollingIntervalSeconds": "0.5, the least",
         "supervise, schedule": "false",
         "processes": "one for each core",
     },

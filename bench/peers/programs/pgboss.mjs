@@ -16,6 +16,7 @@ if (given.verb === "setup") {
     const options = {
       batchSize: given.slots,
       pollingIntervalSeconds: 0.5,
+      notifyPollingIntervalSeconds: 0.5,
       burstWhenBatchFull: true,
       includeMetadata: given.job === "fail",
     };
