@@ -8,6 +8,7 @@ installed into `build/peers` on first use; see `bench/peers/README.md`.
 
 import argparse
 import json
+import signal
 import sys
 import time
 from contextlib import ExitStack
@@ -33,6 +34,7 @@ OWN = "fastq"
 
 def main(argv: list[str]) -> int:
     options = parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # end the servers and programs, too
     with ExitStack() as stack:
         result = measured(stack, options)
     if options.json:
