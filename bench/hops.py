@@ -1,144 +1,143 @@
-"""What a job waits for between its commit and its work, one hop at a time: `python -m bench.hops [TIMES]`.
+"""What a job waits for between its commit and its work, hop by hop: `python -m bench.hops [TIMES]`.
 
-On an idle machine a job's latency is a chain of wake-ups: the commit's notification wakes the supervisor, a byte in a pipe
-wakes a producer, the claim wakes a backend and its answer the producer, a lock wakes an executor. Each is measured alone
-here, after a rest like the one between two jobs, when caches are cold and cores asleep; how much of the claim is the disk
-shows by the same claim with synchronous_commit off. `fastq bench` measures the whole. Works in the schema `fastq_adr` of
-FASTQ_DATABASE_URL or of an embedded Postgres; server and client must be on one machine.
+On an idle machine a job's latency is a chain of wake-ups. A whole supervisor runs here, jobs are enqueued one by one at random
+moments, and each of its processes notes when the chain passes it:
+
+    heard      the supervisor's listener has the notification
+    called     the producer's thread has come out of its sleep
+    asked      it sends the claim
+    answered   it has the answer
+    handed     the job is about to go into an inbox, and an executor to be called
+    work       the user's code begins
+
+The notes are made by functions put around those of fastq, for this program alone; a note takes 2 µs. What is between two of them
+is one hop; the table tells the median, the ninth decile and the 99th percentile of each, and of the whole. Works in the schema
+`fastq_bench` of FASTQ_DATABASE_URL or of an embedded Postgres; server and client must be on one machine.
 """
 
 import os
-import statistics
-import subprocess
+import random
 import sys
-import threading
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
-from bench.adr.measure import NUMBER, SCHEMA, database
-from fastq.postgres import db
-from fastq.schema.migrate import migrate
+from bench import clocked
+from bench.adr.measure import database
+from bench.clocked import FILE, RECORD, ClockedArgs, Served, note, percentile, registry
+from fastq.bench import load
+from fastq.config import Config
+from fastq.enqueue.client import Client
+from fastq.host.waker import Waker
+from fastq.work.claim.producer import Producer
+from fastq.work.cursor.claims import Claims
+from fastq.work.execute.threads import ThreadLane
 
-TIMES = 200
-REST = 0.02  # s between two: the mean of what `fastq bench` leaves between two jobs
-ECHO = "import sys, time\nwhile sys.stdin.buffer.read(1): print(time.monotonic_ns(), flush=True)"
+__all__ = ["registry", "serve"]  # what the supervisor and its processes take from here
 
-
-def hop(name: str, samples: Iterator[int]) -> None:
-    """Print the median and the ninth decile of some times in nanoseconds."""
-    times = sorted(samples)
-    print(f"  {name:58s} {statistics.median(times) / 1e6:6.3f} ms  (p90 {times[len(times) * 9 // 10] / 1e6:.3f})", flush=True)
-
-
-def rested(times: int, work: Callable[[], int]) -> Iterator[int]:
-    """Do something again and again, each time after a rest."""
-    for _ in range(times):
-        time.sleep(REST)
-        yield work()
-
-
-def took(work: Callable[[], object]) -> int:
-    """Return the nanoseconds that something takes."""
-    began = time.monotonic_ns()
-    work()
-    return time.monotonic_ns() - began
+TIMES, WARM_UP = 400, 20
+SHORTEST, LONGEST = 0.010, 0.030  # s between two jobs, as in `fastq bench`
+HOPS = ("heard", "called", "asked", "answered", "handed")
 
 
-def notification(url: str, connection: db.Connection) -> Callable[[], int]:
-    """Measure from the end of a commit to its notification in another session."""
-    listener, heard = db.connect(url, role="hops", schema=SCHEMA), threading.Semaphore(0)
-    listener.listen("fastq_hops")
-    at: list[int] = []
+def noting(owner: type, method: str, *, before: str = "", after: str = "") -> None:
+    """Have a method note when it is called and when it has returned."""
+    original: Callable[..., Any] = getattr(owner, method)
 
-    def listen() -> None:
-        with suppress(db.Error):  # the server ends before us
-            while True:
-                for _ in listener.notifications(None):
-                    at.append(time.monotonic_ns())
-                    heard.release()
+    @wraps(original)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        if before:
+            note(-1 - HOPS.index(before), time.monotonic_ns())
+        returned = original(*args, **kwargs)
+        if after:
+            note(-1 - HOPS.index(after), time.monotonic_ns())
+        return returned
 
-    threading.Thread(target=listen, daemon=True).start()
-
-    def work() -> int:
-        connection.execute("notify fastq_hops")
-        committed = time.monotonic_ns()
-        heard.acquire()
-        return at[-1] - committed
-
-    return work
+    setattr(owner, method, noted)
 
 
-def pipe() -> Callable[[], int]:
-    """Measure from a write to a pipe to the process that waits at its other end."""
-    echo = subprocess.Popen([sys.executable, "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-    assert echo.stdin is not None
-    assert echo.stdout is not None
-    ask, answer = echo.stdin, echo.stdout
-
-    def work() -> int:
-        sent = time.monotonic_ns()
-        ask.write(b"!")
-        return int(answer.readline()) - sent
-
-    return work
+def serve() -> None:
+    """Be a supervisor whose processes note how far the chain has come."""
+    clocked.serve("bench.hops:registry")
 
 
-def claim(url: str, connection: db.Connection, synchronous: str) -> Callable[[], int]:
-    """Measure a claim that finds one job, on a session that does nothing else."""
-    producer = db.connect(url, role="hops", schema=SCHEMA)
-    producer.execute(f"set synchronous_commit = {synchronous}")
-    numbers = [NUMBER.pack(number) for number in (1 << 32, 0, 0, 0, 0, 16, *[2**62] * 4)]
-    numbers.insert(1, b"default")
-
-    def work() -> int:
-        connection.execute(f"delete from {SCHEMA}.job")
-        connection.execute(f"insert into {SCHEMA}.job (kind, args) values ('noop', '{{}}')")
-        time.sleep(REST)
-        return took(lambda: producer.run_blobs("job_claim", numbers))
-
-    return work
+def enqueue(config: Config, times: int) -> list[tuple[int, int]]:
+    """Enqueue jobs one by one; return when each call began and when it had returned."""
+    calls = []
+    with Client(config=config) as client:
+        for number in range(times):
+            time.sleep(random.uniform(SHORTEST, LONGEST))
+            began = time.monotonic_ns()
+            client.enqueue(ClockedArgs(number))
+            calls.append((began, time.monotonic_ns()))
+    return calls
 
 
-def lock() -> Callable[[], int]:
-    """Measure from the release of a lock to the thread that waits for it."""
-    gate, done, at = threading.Semaphore(0), threading.Semaphore(0), [0]
+def chains(calls: list[tuple[int, int]], records: list[tuple[int, int]]) -> list[list[int]]:
+    """Return for each job the times at which the chain passed each place, the return of `enqueue` first."""
+    started = {number: at for number, at in records if number >= 0}
+    notes = sorted((at, -1 - number) for number, at in records if number < 0)
+    found, place = [], 0
+    for number, (began, returned) in enumerate(calls):
+        chain = [returned]
+        while place < len(notes) and notes[place][0] < began:
+            place += 1
+        wanted = 0
+        for at, hop in notes[place:]:
+            if wanted == len(HOPS) or at > started[number]:
+                break
+            if hop == wanted:
+                chain.append(at)
+                wanted += 1
+        if wanted == len(HOPS):
+            found.append([*chain, started[number]])
+    return found
 
-    def wait() -> None:
-        while True:
-            gate.acquire()
-            at[0] = time.monotonic_ns()
-            done.release()
 
-    threading.Thread(target=wait, daemon=True).start()
-
-    def work() -> int:
-        released = time.monotonic_ns()
-        gate.release()
-        done.acquire()
-        return at[0] - released
-
-    return work
+def tell(name: str, times: list[float]) -> None:
+    """Print the percentiles of some times in nanoseconds."""
+    ordered = sorted(times)
+    p50, p90, p99 = (percentile(ordered, share) / 1e6 for share in (0.5, 0.9, 0.99))
+    print(f"  {name:36s} {p50:7.3f} {p90:7.3f} {p99:7.3f}", flush=True)
 
 
 def main(times: int) -> None:
-    with database() as url:
-        connection = db.connect(url, role="hops", schema=SCHEMA, timeout=60.0)
-        connection.execute("set client_min_messages = warning")
-        connection.execute(f"drop schema if exists {SCHEMA} cascade")
-        migrate(url, SCHEMA)
-        [(version,)] = connection.execute("show server_version")
-        python = sys.version.split()[0]
-        print(f"Postgres {version}, Python {python}, {os.cpu_count()} cores, {times} times, {REST * 1e3:.0f} ms apart")
-        hop("commit returned -> notified in another session", rested(times, notification(url, connection)))
-        hop("byte into a pipe -> another process awake", rested(times, pipe()))
-        hop("claim of one job", rested(times, claim(url, connection, "on")))
-        hop("  the same, not waiting for the disk", rested(times, claim(url, connection, "off")))
-        hop("  an empty statement", rested(times, lambda: took(lambda: connection.run_blobs("snapshot", []))))
-        hop("lock released -> another thread awake", rested(times, lock()))
-        connection.execute(f"drop schema {SCHEMA} cascade")
-        connection.close()
+    """Measure and print."""
+    with database() as url, tempfile.NamedTemporaryFile(prefix="fastq-bench-") as named:
+        settings = Config.load(schema=load.SCHEMA, queues={"default": 0}, poll_only=False, log_level="warning")
+        config, file = replace(settings, database_url=url), Path(named.name)
+        with load.fresh_schema(config) as connection:
+            load.fill(connection, 0, paused=False)
+            with Served("bench.hops.serve()", config, file) as served:
+                assert served.hear() == ["ready"]
+                calls = enqueue(config, times + WARM_UP)
+                while load.left(connection):
+                    time.sleep(LONGEST)
+            [(version,)] = connection.execute("show server_version")
+        found = chains(calls, list(RECORD.iter_unpack(file.read_bytes())))[WARM_UP:]
+        busy = os.getloadavg()[0]
+    python = sys.version.split()[0]
+    print(
+        f"Postgres {version}, Python {python}, {os.cpu_count()} cores, load {busy:.1f}; {len(found)} of {times} chains are whole"
+    )
+    print(f"  {'ms':36s} {'p50':>7s} {'p90':>7s} {'p99':>7s}")
+    names = ["enqueue returned", *HOPS, "work"]
+    for place, (one, next_) in enumerate(pairwise(names)):
+        tell(f"{one} -> {next_}", [float(chain[place + 1] - chain[place]) for chain in found])
+    tell("enqueue returned -> work", [float(chain[-1] - chain[0]) for chain in found])
+    tell("enqueue called -> returned", [float(returned - began) for began, returned in calls[WARM_UP:]])
 
+
+if os.environ.get(FILE):  # in the supervisor and its processes, not in the program that measures
+    noting(Waker, "wake_one", before="heard")
+    noting(Producer, "_hear", after="called")
+    noting(Claims, "send", before="asked", after="answered")
+    noting(ThreadLane, "put", before="handed")
 
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else TIMES)
