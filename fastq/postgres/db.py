@@ -40,13 +40,14 @@ from psycopg.rows import tuple_row
 
 from fastq.errors import DatabaseUnavailable, LeaseError
 from fastq.postgres import moments
+from fastq.postgres.hearing import Hearing
 from fastq.postgres.urls import check_url, options_of
 from fastq.sql.pins import OPERATORS_SETTINGS, PINNED_SETTINGS
 from fastq.sql.qualified import qualified as qualified_text
 from fastq.sql.statements import qualified, statement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fastq.config import Config
 
@@ -166,15 +167,13 @@ class Connection:
 
     def listen(self, channel: str) -> None:
         """Begin to receive the notifications of a channel; the name has been checked by `Config`."""
+        _ = self.notifications  # they are kept from here on
         self.execute(f'listen "{channel}"')
 
-    def notifications(self, timeout: float | None) -> Iterator[str]:
-        """Yield the payloads that arrive within `timeout` seconds, all that came with the first at once."""
-        try:
-            for notification in self.raw.notifies(timeout=timeout, stop_after=1):
-                yield notification.payload
-        except OSError as error:
-            raise self._failed(error) from error
+    @functools.cached_property
+    def notifications(self) -> Callable[[float | None], list[str]]:
+        """Give the function that waits for notifications."""
+        return Hearing(self.raw).within
 
     @property
     def usable(self) -> bool:
