@@ -239,8 +239,11 @@ class Producer(Threaded):
                 self._completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
             # ... unless that has just happened.
             return 0.0 if source.demand.wanted(self._ring_room(), source.feed.load()) else self._config.poll_interval
+        if again and (source.cursor.due() or source.waits()):
+            return 0.0
+        # It has claimed all that there was: whoever wakes up for that gets the interpreter now, not after another round.
         due_at = min(source.cursor.due_at(), source.waiting.look_at)
-        return 0.0 if again else max((due_at - time.monotonic_ns()) / 1e9, 0.001)
+        return max((due_at - time.monotonic_ns()) / 1e9, 0.001)
 
     def _is_full(self) -> bool:
         """Tell whether nothing can be claimed before some outcomes are written."""
