@@ -4,6 +4,7 @@
 --       kept in settings of the transaction, so that small args cost no more than two looks at their header.
 --       The column before it holds the tags of the jobs that have some; where a job has meta, an object with both; where one has either,
 --       the column behind it tells the time of the claim, in seconds since 1970.
+--       Where none has meta, the commit does not wait for the disk (docs/adr/0045).
 -- called by: work/cursor/claims: in the queue's turn, or for a part taken in it. $1 claim, $2 queue, $3-$6 cursor of priority 1-4
 --            (exclusive), $7 limit, $8-$11 upper end of seq by priority (inclusive): a re-scan ends at each priority's own
 --            frontier, or jobs beyond one of them would be taken before their turn. $12, $13 bytes, $14 ids that are passed over.
@@ -51,3 +52,4 @@ select
     case when json_object_agg(id, beside) filter (where beside is not null) is not null then extract(epoch from clock_timestamp())::text end,
     concat_ws(' ', '0' || coalesce(current_setting('fastq_claim.bytes', true), ''), current_setting('fastq_claim.left', true))
 from claimed
+having case when bool_and((beside -> 'meta'::text) is null) then set_config('synchronous_commit', 'off', true) is not null else true end

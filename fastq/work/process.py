@@ -42,6 +42,7 @@ from fastq.leases.lease import identity, number_of
 from fastq.postgres import db
 from fastq.postgres.kept import cut_overdue
 from fastq.service import Service
+from fastq.work.claim.again import claim_again
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
 from fastq.work.complete.hand_back import hand_back
@@ -74,7 +75,7 @@ CANCEL_GRACE = 1.0
 """Seconds that cancelled jobs get to end at a stop before they are handed back regardless."""
 
 LISTEN = 0.01
-"""Seconds between two looks at the jobs that the end waits for: a person does not notice so little when an idle host stops."""
+"""Seconds between two looks at the jobs that the end waits for: nobody notices so little when a host stops."""
 
 KILL_WAIT = 0.5
 """Seconds that the completer gets when the process is killed: the supervisor's SIGKILL comes 0.6 s after its word."""
@@ -151,9 +152,8 @@ class Process:
         """List the parts as they start; they stop from the last to the first.
 
         The completer takes the jobs that the others still hand on, so it starts first and stops last; behind it only the
-        forwarder, which tells of its last jobs. The singletons end beside
-        the jobs, so they are told first. `away` ticks first: after an absence it takes the jobs back that nobody may start. An
-        app of singletons alone has no producer.
+        forwarder, which tells of its last jobs. The singletons end beside the jobs, so they are told first. `away` ticks first:
+        it takes jobs back that nobody may start. An app of singletons alone has no producer.
         """
         producer = [self.producer] if works else []
         writers = [self.forwarder, self.completer, self.notes, self.scribe]
@@ -302,6 +302,8 @@ class Process:
 
     def _connect(self, role: str, session: int) -> Connection:
         connection = db.session(self.config, self.seat.url, role)
+        if role != "process" and self.desk[board.SESSIONS[session]]:
+            claim_again(connection, self.held, self.seat.number)
         self.desk[board.SESSIONS[session]] = connection.backend_pid
         return connection
 

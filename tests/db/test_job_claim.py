@@ -214,3 +214,20 @@ def test_a_claim_passes_over_the_ids_that_it_is_given(connection):
 
     assert claimed_ids(connection, aside=ids[1:3], limit=2) == [ids[0], ids[3]]
     assert claimed_ids(connection) == [ids[1], ids[2], ids[4]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "waits"),
+    [({}, "off"), ({"tags": "{a}"}, "off"), ({"meta": '{"carried": {}}'}, "on")],
+    ids=["plain", "tags", "meta"],
+)
+def test_the_commit_of_a_claim_waits_for_the_disk_where_a_job_has_meta_as_one_that_went_through_gates(connection, columns, waits):
+    add(connection, 2)
+    connection.execute("begin")
+    claim(connection, limit=1)
+    add(connection, **columns)
+    connection.execute("commit; begin")
+    assert len(claim(connection)) == 2
+    assert connection.execute("show synchronous_commit") == [(waits,)]
+    connection.execute("commit")
+    assert connection.execute("show synchronous_commit") == [("on",)]

@@ -57,6 +57,7 @@ PARAMETERS = {
     "job_enqueue_unique": (*UNIQUE, None),
     "job_claim": (CLAIM, "default", *START, 100, *[END] * 4, 1_000_000, 800, IDS),
     "job_claim_part": (CLAIM, "default", 0, 100, 1_000_000, 800),
+    "job_claim_again": (1, IDS, CLAIMS * 3, [1] * 3),
     "job_claim_waiting": (CLAIM, IDS, "default"),
     "job_complete": (IDS, CLAIMS),
     "job_complete_archive": (IDS, CLAIMS),

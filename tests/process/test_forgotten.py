@@ -126,6 +126,31 @@ def test_a_supervisor_whose_table_of_jobs_was_filled_from_an_older_copy_runs_the
     assert supervisor.stop()[0] == 0
 
 
+CRASHED = """with forgotten as (
+    update fastq.job set state = 'available', claim = null, attempt = attempt - 1, attempted_at = null where id = any (%s)
+) select pg_terminate_backend(pid) from pg_stat_activity where application_name in ('fastq producer', 'fastq completer')"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("first", ["producer", "completer"])
+def test_jobs_of_a_claim_that_a_crash_has_lost_run_once_where_their_process_lives(supervise, jobs, tmp_path, first):
+    supervisor, gate = supervise(poll_interval=0.2 if first == "producer" else 60), tmp_path / "gate"
+    jobs.wait_for(jobs.add("nap"), "completed")  # so the completer has a session
+    ids = jobs.add_all("gated", [{"gate": str(gate)}] * 2)
+    jobs.wait_until_told("start", times=3)
+    jobs.execute(CRASHED, ids)
+    if first == "producer":
+        supervisor.wait_until_it_says("jobs.claimed_again")
+    gate.touch()
+
+    jobs.wait_until_none_is_left()
+    assert [(line.id, line.attempt) for line in jobs.told("start")[1:]] == [(id_, 1) for id_ in ids]
+    assert [jobs.fate(id_).state for id_ in ids] == ["completed"] * 2
+    supervisor.wait_until_it_says("jobs.claimed_again")
+    assert "ownership.lost" not in supervisor.said
+    assert supervisor.stop()[0] == 0
+
+
 def test_they_are_found_though_no_connection_was_lost(database, connection, often):
     with working(database, database) as (producer, cursor):
         ids = run_and_keep(connection, producer, cursor)
