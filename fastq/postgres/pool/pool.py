@@ -22,12 +22,15 @@ from __future__ import annotations
 import math
 import select
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg import generators
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.rows import TupleRow, tuple_row
 
 from fastq.errors import DatabaseUnavailable
@@ -43,6 +46,9 @@ from fastq.postgres.db import (
 )
 from fastq.postgres.pool import in_threads
 from fastq.postgres.urls import check_url
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
 
 Failed = (psycopg.Error, DatabaseUnavailable)
 
@@ -72,6 +78,7 @@ class TimedConnection(psycopg.Connection[TupleRow]):
 
     seconds = math.inf
     since = 0.0  # the monotonic time at which it was given back
+    prepared: frozenset[str] | None = frozenset()  # names of statements; None: others share the session. Of whoever has it
 
     def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         """Wait for an answer."""
@@ -203,6 +210,7 @@ class Pool:
         """Take a new connection into use."""
         moments.read_all(connection)
         connection.seconds = self.seconds
+        connection.prepared = frozenset() if self.prepare else None
         self.reached, self.failure = True, None
         return connection
 
@@ -260,6 +268,48 @@ def run(connection: psycopg.Connection[Any], text: str, parameters: tuple[object
     with cursor(connection) as opened:
         opened.execute(text.encode(), parameters or None)  # bytes, for the driver's types want a text to be a literal
         return opened.fetchall()
+
+
+def run_plain(connection: TimedConnection, name: str, text: str, values: Sequence[Any]) -> list[list[bytes | None]]:
+    """Run a statement on a connection of ours with texts, numbers and times, or None, for values; return its rows as texts.
+
+    It leaves out the driver's cursor, which takes 0.05 ms of the 0.12 that an enqueue takes a client (docs/adr/0045).
+    """
+    given = [_plain(value) for value in values]
+    formats = [
+        Format.BINARY if isinstance(value, str) else Format.TEXT for value in values
+    ]  # a NUL in a text is refused, not its end
+    pgconn, known = connection.pgconn, connection.prepared
+    if known is None:
+        pgconn.send_query_params(text.encode(), given, param_formats=formats)
+    else:
+        if name not in known:
+            pgconn.send_prepare(name.encode(), text.encode())
+            _checked(connection.wait(generators.execute(pgconn)), ExecStatus.COMMAND_OK)
+            connection.prepared = known | {name}
+        pgconn.send_query_prepared(name.encode(), given, formats)
+    result = _checked(connection.wait(generators.execute(pgconn)), ExecStatus.TUPLES_OK)
+    columns = range(result.nfields)
+    return [[result.get_value(row, column) for column in columns] for row in range(result.ntuples)]
+
+
+def _plain(value: Any) -> bytes | None:
+    """Write a value as the server reads it, whatever its class, such as an IntEnum, writes of itself."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, int):
+        return b"%d" % value
+    return (value.isoformat() if isinstance(value, datetime) else float.__repr__(value)).encode()
+
+
+def _checked(results: list[PGresult], expected: ExecStatus) -> PGresult:
+    """Return the answer to a statement, or raise its error."""
+    answer = results[-1]
+    if answer.status != expected:
+        raise error_from_result(answer, encoding="utf-8")
+    return answer
 
 
 def copy(connection: psycopg.Connection[Any], statement: bytes, blocks: Iterable[bytes]) -> None:
