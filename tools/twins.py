@@ -46,7 +46,7 @@ TWINS = (
         {
             "to coroutines of one event loop, and run": "to threads of one process, and run",
             "Runs in the event loop that calls a client, and in that of a worker process, for": (
-                "Runs in the threads that call a client, in a timer for late wake-ups, and in those of a worker process, for"
+                "Runs in the threads that call a client, and in those of a worker process, for"
             ),
             "(enqueue/sessions_async.py)": "(enqueue/sessions.py)",
             "The connections of one event loop.": "The connections of one process, which all its threads share.",
@@ -114,8 +114,7 @@ TWINS = (
         "enqueue/sessions.py",
         {
             "Runs in the enqueuing event loop; a client has one of these for each event loop.": (
-                "Runs in the enqueuing threads, and in a timer's for late wake-ups; a client has one for each process, which its "
-                "threads share."
+                "Runs in the enqueuing threads; a client has one for each process, which its threads share."
             ),
             "The connections and the wake-ups of one event loop.": "The connections and the wake-ups of one process.",
         },
@@ -237,11 +236,11 @@ itself. With `conn`""",
 It deliberately takes plain iterables, not asynchronous ones: args are at hand or cheap to make, and a COPY awaits the database
 after each block, so the loop goes on.
 """: """\
-It deliberately starts no thread but a timer for the last of several wake-ups.
+It deliberately starts no thread.
 """,
             "`await AsyncClient().enqueue(": "`Client().enqueue(",
             "# By process and event loop. A forked": "# By process. A forked",
-            "close the connections of this event loop.": "close the connections.",
+            "Close the connections of this event loop.": "Close the connections.",
         },
     ),
 )

@@ -1,5 +1,4 @@
 """Your program: the clients, their checks before the first statement, and when they wake workers.
 
-All of it runs in the thread or event loop that calls a client, in a command and a worker process as well, but for the timers of
-late wake-ups.
+All of it runs in the thread or event loop that calls a client, in a command and a worker process as well.
 """

@@ -13,7 +13,7 @@ A client owns its settings, which never change, and its sessions. All else is va
 checked in calls.py and copies.py, which make statements and rows of them; sessions.py sends these, on a connection of ours
 or through the adapters for callers' connections, and wakes the workers.
 
-It deliberately starts no thread but a timer for the last of several wake-ups.
+It deliberately starts no thread.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class Client(Workflows, Operators, Signalling, Measuring, Results, JobLogs, Hear
         return None
 
     def close(self) -> None:
-        """Send the wake-ups that wait, and close the connections.
+        """Close the connections.
 
         That is no end: to enqueue with it afterwards opens new ones, and `close` is to be called again.
         """

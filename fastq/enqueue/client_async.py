@@ -230,7 +230,7 @@ class AsyncClient(
         return None
 
     async def aclose(self) -> None:
-        """Send the wake-ups that wait, and close the connections of this event loop.
+        """Close the connections of this event loop.
 
         That is no end: to enqueue with it afterwards opens new ones, and `aclose` is to be called again.
         """

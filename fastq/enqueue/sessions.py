@@ -1,9 +1,9 @@
 # Made by tools/twins.py from enqueue/sessions_async.py: change that file, then run `make twins`.
 """Carry a client's statements to Postgres, and see to it that the workers are woken.
 
-Runs in the enqueuing threads, and in a timer's for late wake-ups; a client has one for each process, which its threads share.
+Runs in the enqueuing threads; a client has one for each process, which its threads share.
 Without a connection of the caller's, each statement is a transaction of its own, on a connection of the pool's. The client makes
-the sessions and closes them; they own their pool, their timers and the memory of the wake-ups that were sent.
+the sessions and closes them; they own their pool and the memory of the wake-ups that were sent.
 
 Invariant: a wake-up is sent with its statement or after it, never before the jobs are there; and no statement is lost by its
 wake-up: where the server has no room for notifications, it is run without one.
@@ -22,9 +22,9 @@ from fastq.adapters import drivers
 from fastq.awaiting.ends import Ends
 from fastq.errors import DuplicateJob, FastqError, WorkflowError
 from fastq.postgres import hints, refusals, sqlstate
-from fastq.postgres.pool import in_threads, pool
+from fastq.postgres.pool import pool
 from fastq.postgres.pool.pool import Failed
-from fastq.postgres.wake_limiter import WakeLimiter
+from fastq.postgres.pool.wake_limiter import WakeLimiter
 from fastq.sql.statements import qualified
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ class Sessions:
             explained=lambda error: refusals.explained(error, settings.schema),
         )  # opens nothing yet
         self.connection = self._pool.connection  # lends one of our own
-        self._later = in_threads.Later()
         self.ends = Ends(self._read, lambda: self._pool.reached)
 
     def run(self, call: Call, conn: Conn | None, *, wake: bool) -> Rows:
@@ -67,11 +66,13 @@ class Sessions:
         lead = wake and self._limiter.lead(call.wakes)
         with self.connection() as own:
             try:
-                rows: Rows = pool.run(own, text, (*call.values, lead, self._channel))
+                rows: Rows = pool.run_plain(own, call.statement, text, (*call.values, lead, self._channel))
             except Exception as error:  # noqa: BLE001 - raised again unless it is the hint's fault
-                rows = self._without_hint(error, own, lambda hint: pool.run(own, text, (*call.values, hint, self._channel)))
-        if wake and not lead:
-            self._come_back(self._limiter.trail(call.wakes))
+                rows = self._without_hint(
+                    error, own, lambda hint: pool.run_plain(own, call.statement, text, (*call.values, hint, self._channel))
+                )
+            if wake and not lead:
+                self._wake(own, call.wakes)
         return rows
 
     def run_steps(self, change: Stepped[T], conn: Conn | None, *, wake: bool) -> T:
@@ -88,7 +89,7 @@ class Sessions:
             except (DuplicateJob, WorkflowError) as error:  # raised once the connection is given back: nothing has failed on it
                 refused: FastqError = error
             else:
-                self._wake_soon(own, change.wakes if wake else ())
+                self._wake(own, change.wakes if wake else ())
                 return change.told()
         raise refused
 
@@ -127,9 +128,7 @@ class Sessions:
             self.sending(conn, wake)
 
     def close(self) -> None:
-        """Send the wake-ups that wait, and close the pool."""
-        self._later.close()
-        self._wake(everything=True)
+        """Close the pool."""
         self._pool.close()
 
     def _read(self, name: str, parameters: tuple[object, ...]) -> Rows:
@@ -169,15 +168,13 @@ class Sessions:
         given, channel = ask.parameters, self._channel
         return self.sending(conn, lambda hint: drivers.run(conn, text, (*given, channel if hint else None)))
 
-    def _wake_soon(self, conn: Any, names: Collection[str]) -> None:
-        """Wake queues of jobs that are stored already, now or with others a little later."""
-        if not names:
-            return
-        if self._limiter.lead(names):
-            with suppress(*Failed):
-                self.wake_on(conn, names)
-        else:
-            self._come_back(self._limiter.trail(names))
+    def _wake(self, conn: Any, names: Collection[str]) -> None:
+        """Send the hints that are due for jobs which are stored; without them the next poll finds the jobs."""
+        if due := self._limiter.trail(names):
+            try:
+                self.wake_on(conn, due)
+            except Failed:
+                self._limiter.forget()
 
     def _run_on(self, conn: Conn, call: Call, *, wake: bool) -> Rows:
         text = qualified(call.statement, self._schema)
@@ -196,17 +193,3 @@ class Sessions:
             if hints.tell(error, *queue):
                 self._limiter.rest(0.0)
         return rows
-
-    def _come_back(self, delay: float | None) -> None:
-        """Send the trailing wake-ups so much later; None if another call will."""
-        if delay is not None:
-            self._later.call(delay, self._wake)
-
-    def _wake(self, *, everything: bool = False) -> None:
-        names, delay = self._limiter.take(everything)
-        if names:
-            # A hint: without it the next poll finds the jobs.
-            with suppress(*Failed, FastqError), self.connection(patient=False) as connection:
-                self.wake_on(connection, names)
-        if not everything:
-            self._come_back(delay)

@@ -2,7 +2,7 @@
 
 Runs in the enqueuing event loop; a client has one of these for each event loop.
 Without a connection of the caller's, each statement is a transaction of its own, on a connection of the pool's. The client makes
-the sessions and closes them; they own their pool, their timers and the memory of the wake-ups that were sent.
+the sessions and closes them; they own their pool and the memory of the wake-ups that were sent.
 
 Invariant: a wake-up is sent with its statement or after it, never before the jobs are there; and no statement is lost by its
 wake-up: where the server has no room for notifications, it is run without one.
@@ -21,9 +21,9 @@ from fastq.adapters import drivers_async
 from fastq.awaiting.ends_async import AsyncEnds
 from fastq.errors import DuplicateJob, FastqError, WorkflowError
 from fastq.postgres import hints, refusals, sqlstate
-from fastq.postgres.pool import in_loop, pool_async
+from fastq.postgres.pool import pool_async
 from fastq.postgres.pool.pool_async import Failed
-from fastq.postgres.wake_limiter import WakeLimiter
+from fastq.postgres.pool.wake_limiter import WakeLimiter
 from fastq.sql.statements import qualified
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ class AsyncSessions:
             explained=lambda error: refusals.explained(error, settings.schema),
         )  # opens nothing yet
         self.connection = self._pool.connection  # lends one of our own
-        self._later = in_loop.Later()
         self.ends = AsyncEnds(self._read, lambda: self._pool.reached)
 
     async def run(self, call: Call, conn: AsyncConn | None, *, wake: bool) -> Rows:
@@ -66,13 +65,13 @@ class AsyncSessions:
         lead = wake and self._limiter.lead(call.wakes)
         async with self.connection() as own:
             try:
-                rows: Rows = await pool_async.run(own, text, (*call.values, lead, self._channel))
+                rows: Rows = await pool_async.run_plain(own, call.statement, text, (*call.values, lead, self._channel))
             except Exception as error:  # noqa: BLE001 - raised again unless it is the hint's fault
                 rows = await self._without_hint(
-                    error, own, lambda hint: pool_async.run(own, text, (*call.values, hint, self._channel))
+                    error, own, lambda hint: pool_async.run_plain(own, call.statement, text, (*call.values, hint, self._channel))
                 )
-        if wake and not lead:
-            self._come_back(self._limiter.trail(call.wakes))
+            if wake and not lead:
+                await self._wake(own, call.wakes)
         return rows
 
     async def run_steps(self, change: Stepped[T], conn: AsyncConn | None, *, wake: bool) -> T:
@@ -89,7 +88,7 @@ class AsyncSessions:
             except (DuplicateJob, WorkflowError) as error:  # raised once the connection is given back: nothing has failed on it
                 refused: FastqError = error
             else:
-                await self._wake_soon(own, change.wakes if wake else ())
+                await self._wake(own, change.wakes if wake else ())
                 return change.told()
         raise refused
 
@@ -128,9 +127,7 @@ class AsyncSessions:
             await self.sending(conn, wake)
 
     async def aclose(self) -> None:
-        """Send the wake-ups that wait, and close the pool."""
-        await self._later.aclose()
-        await self._wake(everything=True)
+        """Close the pool."""
         await self._pool.close()
 
     async def _read(self, name: str, parameters: tuple[object, ...]) -> Rows:
@@ -170,15 +167,13 @@ class AsyncSessions:
         given, channel = ask.parameters, self._channel
         return await self.sending(conn, lambda hint: drivers_async.run(conn, text, (*given, channel if hint else None)))
 
-    async def _wake_soon(self, conn: Any, names: Collection[str]) -> None:
-        """Wake queues of jobs that are stored already, now or with others a little later."""
-        if not names:
-            return
-        if self._limiter.lead(names):
-            with suppress(*Failed):
-                await self.wake_on(conn, names)
-        else:
-            self._come_back(self._limiter.trail(names))
+    async def _wake(self, conn: Any, names: Collection[str]) -> None:
+        """Send the hints that are due for jobs which are stored; without them the next poll finds the jobs."""
+        if due := self._limiter.trail(names):
+            try:
+                await self.wake_on(conn, due)
+            except Failed:
+                self._limiter.forget()
 
     async def _run_on(self, conn: AsyncConn, call: Call, *, wake: bool) -> Rows:
         text = qualified(call.statement, self._schema)
@@ -199,18 +194,3 @@ class AsyncSessions:
             if hints.tell(error, *queue):
                 self._limiter.rest(0.0)
         return rows
-
-    def _come_back(self, delay: float | None) -> None:
-        """Send the trailing wake-ups so much later; None if another call will."""
-        if delay is not None:
-            self._later.call(delay, self._wake)
-
-    async def _wake(self, *, everything: bool = False) -> None:
-        names, delay = self._limiter.take(everything)
-        if names:
-            # A hint: without it the next poll finds the jobs.
-            with suppress(*Failed, FastqError):
-                async with self.connection(patient=False) as connection:
-                    await self.wake_on(connection, names)
-        if not everything:
-            self._come_back(delay)

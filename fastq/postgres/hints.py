@@ -13,8 +13,8 @@ while there is room a hint costs nothing more, and while there is none one state
 that misses a hint looks by itself soon (after FASTQ_POLL_INTERVAL, a beat, a ttl).
 
 Used by the thread that owns the session, which keeps that rest (`no_hints_until`); the clients have sessions from a pool, so they
-keep it in wake_limiter.py. The module's own state is one `Seldom` for the log, under a lock. With FASTQ_POLL_ONLY nobody listens,
-and no hint is sent.
+keep it in pool/wake_limiter.py. The module's own state is one `Seldom` for the log, under a lock. With FASTQ_POLL_ONLY nobody
+listens, and no hint is sent.
 
 It deliberately does not look at the queue before it is full: that would be a statement for each statement.
 """
@@ -44,6 +44,10 @@ class Hint(NamedTuple):
     meaning: str
 
 
+LASTS = 0.1
+"""Seconds for which one hint stands for all that would follow: ten notifications a second of a busy client cost nothing to
+notice, and when it has stopped, a host looks in vain for no longer than that."""
+
 QUEUE = Hint("", "queue", "jobs of this queue are available; the payload is its name, which has no '@'")
 DUE = Hint("@due", "", "a job was scheduled")
 WAITING = Hint("@waiting", "queue", "jobs of this queue wait for a worker of their kind, or no longer need to")
@@ -55,8 +59,11 @@ CANCEL = Hint("@cancel", "", "an operator asked for the cancellation of an execu
 PERIODIC = Hint("@periodic", "", "a periodic job was defined, paused or resumed")
 LEASE = Hint("@lease", "lease", "this lease was released, or its holder was asked to resign")
 EVENTS = Hint("@events", "", "a program has begun to hear events, goes on to, or has ended that")
+OFTEN = Hint("@often", "hint", f"for {LASTS:g} s this hint is due again and again, and a client that sends it sends no other one")
 
-HINTS = {hint.word: hint for hint in (QUEUE, DUE, WAITING, GATE, PAUSE, WORKFLOW, OPERATION, CANCEL, PERIODIC, LEASE, EVENTS)}
+HINTS = {
+    hint.word: hint for hint in (QUEUE, DUE, WAITING, GATE, PAUSE, WORKFLOW, OPERATION, CANCEL, PERIODIC, LEASE, EVENTS, OFTEN)
+}
 """All hints by their word."""
 
 MISSED = Hint(

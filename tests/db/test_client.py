@@ -22,7 +22,7 @@ from fastq import Args, Client, Config, Enqueue, Kind, admin
 from fastq.admin.search import list_jobs
 from fastq.errors import ArgsError, ConfigError, DatabaseUnavailable, MigrationError, OptionError, UnknownKind
 from fastq.jobs.job import EARLIEST, LATEST
-from fastq.postgres.pool import pool
+from fastq.postgres.pool import pool, wake_limiter
 from tests.helpers import Stopwatch, drop_database, execute, url_of, wait_for
 from tests.proxy import Proxy
 
@@ -520,30 +520,46 @@ def test_a_program_that_ends_at_once_still_sends_its_last_wake_up(database, list
     assert listener.heard(timeout=5, stop_after=2) == ["slow", "slow"]
 
 
-def test_closing_sends_what_waits(database, listener):
-    client = Client(database)
-    client.enqueue(SlowArgs(1))
-    client.enqueue(SlowArgs(2))
-    client.close()
+def test_a_call_returns_when_its_wake_up_has_been_sent(database, listener):
+    with Proxy(database, {"wake": Client(database)._settings.text("wake")}) as wire, Client(wire.url) as client:
+        client.enqueue(SlowArgs(1))
+        wire.hold("wake")
+        calling = threading.Thread(target=client.enqueue, args=[SlowArgs(2)])
+        calling.start()
+        wait_for(wire.held)
+        assert calling.is_alive()
+        wire.release()
+        calling.join()
 
     execute(database, "select pg_notify('fastq', '<mark>')")
     assert listener.heard(stop_after=3) == ["slow", "slow", "<mark>"]
 
 
-def test_closing_waits_for_a_wake_up_that_is_on_its_way(database, listener):
-    with Proxy(database, {"wake": Client(database)._settings.text("wake")}) as wire:
-        client = Client(wire.url)
-        wire.hold("wake")
-        wait_for(lambda: client.enqueue(SlowArgs(1)) and wire.held())
-        closing = threading.Thread(target=client.close)
-        closing.start()
-        closing.join(0.2)
-        assert closing.is_alive()
-        wire.release()
-        closing.join()
+def test_where_jobs_come_often_one_hint_says_so_and_no_more_are_sent(database, listener, monkeypatch):
+    monkeypatch.setattr(wake_limiter, "INTERVAL", 60.0)  # what is often is not the machine's to say
+    monkeypatch.setattr(wake_limiter, "LASTS", 60.0)
+    with Client(database) as client:
+        for number in range(20):
+            client.enqueue(SlowArgs(number))
 
     execute(database, "select pg_notify('fastq', '<mark>')")
-    assert listener.heard(timeout=0.5, stop_after=10_000)[-1] == "<mark>"
+    often = wake_limiter.BURST + 1
+    assert listener.heard(stop_after=often + 2) == [*["slow"] * often, "@often slow", "<mark>"]
+
+
+def test_a_wake_up_that_was_lost_with_its_connection_costs_no_job_and_the_next_is_sent(database, listener):
+    with Proxy(database, {"wake": Client(database)._settings.text("wake")}) as wire, Client(wire.url) as client:
+        client.enqueue(SlowArgs(1))
+        wire.hold("wake")
+        calling = threading.Thread(target=client.enqueue, args=[SlowArgs(2)])
+        calling.start()
+        wait_for(wire.held)
+        wire.sever()
+        calling.join()
+        client.enqueue(SlowArgs(3))
+
+    assert count(database) == 3
+    assert "slow" in listener.heard(timeout=0.5, stop_after=10_000)[1:]
 
 
 # Connections

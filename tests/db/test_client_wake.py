@@ -137,13 +137,13 @@ def test_enqueueing_goes_on_while_the_queue_of_notifications_is_full_and_wakes_a
         def has_room_again():
             """Enqueue as if the client had neither rested nor woken anybody: it finds the queue full, asks, and so makes room."""
             monkeypatch.setattr(client._here()._limiter, "_rests_until", 0.0)
-            monkeypatch.setattr(client._here()._limiter, "_sent", {})
+            monkeypatch.setattr(client._here()._limiter, "_sent_at", {})
             enqueue(client, ["three"])
             return not client._here()._limiter.resting
 
         wait_for(has_room_again, what="the other sessions that listen to have read what filled the queue")
         enqueue(client, ["four"])
-    wait_for(lambda: "default" in heard(listening), what="a wake-up, which a timer may be about to send")
+    wait_for(lambda: "default" in heard(listening), what="a wake-up")
     found = [job for job, *_ in jobs(database)]
     assert list(dict.fromkeys(found)) == ["one", "two", "three", "four"]
     assert [job for job in found if job != "three"] == ["one", "two", "four"]

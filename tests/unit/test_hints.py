@@ -26,6 +26,7 @@ def literals(path):
 def test_each_literal_of_a_statement_is_in_the_table_with_its_form():
     sent = {(word, bool(blank)) for path in STATEMENTS for word, blank in literals(path)}
 
+    sent.add((hints.OFTEN.word, True))  # a client sends it by the statement that sends any hint
     assert sent == {(hint.word, bool(hint.names)) for hint in HINTS.values() if hint.word}
 
 
@@ -61,6 +62,8 @@ def test_each_hint_has_its_own_word():
         ("@cancel", hints.CANCEL, ""),
         ("@periodic", hints.PERIODIC, ""),
         ("@waiting emails", hints.WAITING, "emails"),
+        ("@often emails", hints.OFTEN, "emails"),
+        ("@often @gate", hints.OFTEN, "@gate"),
         ("@lease leader:default", hints.LEASE, "leader:default"),
         ("@lease a b", hints.LEASE, "a b"),
         ("@lease ", hints.LEASE, ""),

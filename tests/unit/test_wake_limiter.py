@@ -1,8 +1,13 @@
-"""The limiter of wake-ups: the first at once, few in between, the last never left out."""
+"""The limiter of wake-ups: the first rides, few are sent alone, and one in a while stands for all where jobs come often."""
 
 import random
 
-from fastq.postgres.wake_limiter import WakeLimiter
+import pytest
+
+from fastq.postgres.hints import LASTS
+from fastq.postgres.pool.wake_limiter import BURST, INTERVAL, QUIET, REMEMBERED, WakeLimiter
+
+OFTEN = "@often a"
 
 
 class Clock:
@@ -13,93 +18,126 @@ class Clock:
         return self.now
 
 
-def limiter():
-    clock = Clock()
-    return WakeLimiter(interval=0.010, clock=clock), clock
+@pytest.fixture
+def clock():
+    return Clock()
 
 
-def test_the_first_wake_up_of_a_queue_may_go_at_once_and_the_next_after_the_interval():
-    wake, clock = limiter()
+@pytest.fixture
+def wake(clock):
+    return WakeLimiter(clock)
 
+
+def enqueue(wake, *names):
+    """Return the hints of a job: those that ride with it, or those that are sent alone."""
+    return [*names] if wake.lead(names) else wake.trail(names)
+
+
+def busy(wake, clock):
+    """Have jobs come until a hint says that they come often."""
+    while OFTEN not in enqueue(wake, "a"):
+        clock.now += 0.001
+
+
+def test_the_first_wake_up_of_a_queue_rides_and_so_does_the_next_after_a_rest(wake, clock):
     assert wake.lead({"a"})
     assert not wake.lead({"a"})
     assert wake.lead({"b"})
-    clock.now += 0.011
+    clock.now += QUIET + 0.001
     assert wake.lead({"a"})
 
 
-def test_one_that_may_not_go_at_once_goes_when_the_interval_ends():
-    wake, clock = limiter()
-    wake.lead({"a"})
-    clock.now += 0.004
-
+def test_while_a_queue_is_looked_at_anyway_no_wake_up_rides(wake, clock):
+    busy(wake, clock)
+    clock.now += LASTS - 0.001
     assert not wake.lead({"a"})
-    assert round(wake.trail({"a"}), 6) == 0.006
-    clock.now += 0.006
-    assert wake.take() == (["a"], None)
+    clock.now += 0.002
+    assert not wake.lead({"a"})  # jobs come often still: a hint that says so again waits for no disk
 
 
-def test_only_the_first_that_waits_is_asked_to_come_back():
-    wake, _ = limiter()
+def test_those_behind_it_are_sent_alone_at_once(wake, clock):
     wake.lead({"a"})
+    clock.now += 0.001
 
-    assert wake.trail({"a"}) is not None
-    assert wake.trail({"a"}) is None
-    assert wake.trail({"b"}) is None
-
-
-def test_what_is_not_due_yet_is_kept_for_the_next_time():
-    wake, clock = limiter()
-    wake.lead({"a"})
-    clock.now += 0.005
-    wake.lead({"b"})
-    wake.trail({"a", "b"})
-    clock.now += 0.0051
-
-    due, again = wake.take()
-    assert due == ["a"]
-    assert round(again, 4) == 0.0049
-    clock.now += again
-    assert wake.take() == (["b"], None)
+    assert [wake.trail({"a"}) for _ in range(BURST - 1)] == [["a"]] * (BURST - 1)
 
 
-def test_a_commit_after_the_interval_is_followed_by_a_wake_up_at_once():
-    wake, clock = limiter()
-    wake.lead({"a"})
+def test_jobs_that_come_now_and_then_are_never_said_to_come_often(wake, clock):
+    for _ in range(1_000):
+        assert enqueue(wake, "a") == ["a"]
+        clock.now += INTERVAL + 0.001
+
+
+def test_where_they_come_often_a_hint_says_so_and_stands_for_those_behind_it(wake, clock):
+    told = [enqueue(wake, "a") for _ in range(BURST + 5)]
+
+    assert told == [*[["a"]] * BURST, ["a", OFTEN], *[[]] * 4]
+    clock.now += LASTS - 0.001
+    assert enqueue(wake, "a") == []
+    clock.now += 0.002
+    assert enqueue(wake, "a") == ["a", OFTEN]
+    assert enqueue(wake, "a") == []
+
+
+def test_each_queue_is_counted_for_itself(wake, clock):
+    busy(wake, clock)
+
+    assert wake.trail({"b"}) == ["b"]
+    assert sorted(wake.trail({"a", "b"})) == ["b"]
+
+
+def test_after_a_rest_jobs_come_now_and_then_again(wake, clock):
+    busy(wake, clock)
+    clock.now += 60.0
+
+    assert wake.lead({"a"})
+    clock.now += 0.02
     assert not wake.lead({"a"})
+    assert wake.trail({"a"}) == ["a"]
+
+
+def test_hints_that_may_not_have_arrived_are_sent_again(wake, clock):
+    busy(wake, clock)
+    assert wake.trail({"a"}) == []
+    wake.forget()
+
+    assert wake.trail({"a"}) == ["a"]
+
+
+def test_while_the_server_has_no_room_none_is_allowed(wake, clock):
+    wake.rest(5.0)
+    assert not wake.lead({"a"})
+    assert wake.trail({"a"}) == []
     clock.now += 5.0
-
-    assert wake.trail({"a"}) == 0.0
-
-
-def test_at_the_end_everything_that_waits_is_taken():
-    wake, _ = limiter()
-    wake.lead({"a"})
-    wake.trail({"a"})
-
-    assert wake.take(everything=True) == (["a"], None)
-    assert wake.take(everything=True) == ([], None)
+    assert wake.lead({"a"})
 
 
-def test_every_enqueue_is_followed_by_a_wake_up_and_they_are_few():
-    wake, clock = limiter()
+def test_names_without_end_are_not_remembered(wake):
+    for number in range(3 * REMEMBERED):
+        enqueue(wake, str(number))
+
+    assert len(wake._sent_at) <= REMEMBERED + 1
+
+
+@pytest.mark.parametrize("steps", [(0.0001,), (0.0001, 0.001, 0.02), (0.003, 0.006), (0.009, 0.012, 0.3), (0.03, 2.0)])
+def test_after_each_job_somebody_looks_and_hints_are_few(wake, clock, steps):
     rng = random.Random(1)
-    sent, enqueued, timer = [], [], None
-    for _ in range(2_000):
-        step = rng.choice([0.0001, 0.001, 0.02])
-        while timer is not None and timer <= clock.now + step:
-            step -= timer - clock.now
-            clock.now = timer
-            names, again = wake.take()
-            sent += [clock.now] * len(names)
-            timer = None if again is None else clock.now + again
-        clock.now += step
-        enqueued.append(clock.now)
-        if wake.lead({"a"}):
-            sent.append(clock.now)
-        elif (delay := wake.trail({"a"})) is not None:
-            timer = clock.now + delay
-    sent.append(timer or 0.0)
+    jobs, looks, sent, until = [], [], 0, 0.0
+    for _ in range(5_000):
+        clock.now += rng.choice(steps)
+        jobs.append(clock.now)
+        hints = enqueue(wake, "a")
+        sent += bool(hints)
+        if "a" in hints:
+            looks.append(clock.now)
+        if OFTEN in hints:
+            until = clock.now + LASTS
+        if clock.now < until:
+            looks.append(until)  # the last of those that come by themselves
 
-    assert all(any(at <= time <= at + 0.0101 for time in sent) for at in enqueued)
-    assert len(sent) <= (clock.now - 100.0) / 0.010 + 1
+    looks.sort(reverse=True)
+    for at in jobs:
+        while looks and looks[-1] < at:
+            looks.pop()
+        assert looks[-1] <= at + LASTS
+    assert sent <= (clock.now - 100.0) / INTERVAL + BURST

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -67,34 +67,3 @@ class Bell(asyncio.Event):
                 return bool(await super().wait())
         except TimeoutError:
             return False
-
-
-class Later:
-    """Calls that are to be made in some milliseconds, each in a task of its own; one client's, in one event loop."""
-
-    def __init__(self) -> None:
-        self._waiting: set[asyncio.TimerHandle] = set()  # all three are the loop's own
-        self._begun: set[asyncio.Future[None]] = set()
-        self._over = False
-
-    def call(self, delay: float, function: Callable[[], Awaitable[None]]) -> None:
-        """Call a function once, so much later."""
-        if self._over:
-            return
-        loop = asyncio.get_running_loop()
-        timer: asyncio.TimerHandle = loop.call_later(delay, lambda: self._begin(timer, function))
-        self._waiting.add(timer)
-
-    async def aclose(self) -> None:
-        """Make no more calls, and return when those that had begun have ended."""
-        self._over = True
-        for timer in self._waiting:
-            timer.cancel()
-        if self._begun:
-            await asyncio.wait(self._begun)
-
-    def _begin(self, timer: asyncio.TimerHandle, function: Callable[[], Awaitable[None]]) -> None:
-        self._waiting.discard(timer)
-        task = asyncio.ensure_future(function())
-        self._begun.add(task)
-        task.add_done_callback(self._begun.discard)

@@ -40,34 +40,3 @@ Semaphore = threading.Semaphore
 
 Bell = threading.Event
 """Something that is waited for no longer than a time."""
-
-
-class Later:
-    """Calls that are to be made in some milliseconds, each in a thread of its own; one client's, in one process."""
-
-    def __init__(self) -> None:
-        self._timers: set[threading.Timer] = set()  # those that have not ended; each change is one step, of any thread
-        self._over = False  # written by `close`, read by each `call`
-
-    def call(self, delay: float, function: Callable[[], None]) -> None:
-        """Call a function once, so much later."""
-        if self._over:
-            return
-        # Not a daemon: a program that ends now waits these few milliseconds for its last wake-up.
-        timer = threading.Timer(delay, lambda: self._run(timer, function))
-        self._timers.add(timer)
-        timer.start()
-
-    def close(self) -> None:
-        """Make no more calls, and return when those that had begun have ended."""
-        self._over = True
-        for timer in list(self._timers):
-            timer.cancel()
-            if timer.is_alive():
-                timer.join()
-
-    def _run(self, timer: threading.Timer, function: Callable[[], None]) -> None:
-        try:
-            function()
-        finally:
-            self._timers.discard(timer)

@@ -1,7 +1,7 @@
 # Made by tools/twins.py from postgres/pool/pool_async.py: change that file, then run `make twins`.
 """Lend connections of a client's own, or of a worker process's jobs, to threads of one process, and run statements on them.
 
-Runs in the threads that call a client, in a timer for late wake-ups, and in those of a worker process, for `job.transaction()`.
+Runs in the threads that call a client, and in those of a worker process, for `job.transaction()`.
 All else in fastq's own processes uses db.py. A pool differs in three things: it has several connections; these keep the role's
 own settings but for DateStyle and statement_timeout; and no watchdog looks after them, so the caller that waits for an answer
 looks at the time itself.
