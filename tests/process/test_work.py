@@ -170,6 +170,16 @@ def test_a_process_that_does_not_wake_holds_up_no_job(supervise, jobs):
     assert {line.pid for line in jobs.told("start")[1:]} == set(supervisor.workers) - {frozen}
 
 
+def test_a_hint_that_says_that_jobs_come_often_has_the_host_look_by_itself(supervise, jobs):
+    supervise(procs=2, poll_interval=60).wait_until_ready()
+    with psycopg.connect(jobs.url) as connection:
+        connection.execute("select pg_notify('fastq', '@often default')")
+        jobs.add_all("nap", [{}] * 3, wake=False)
+        connection.commit()
+
+    jobs.wait_until_told("end", times=3)
+
+
 def test_without_listen_a_job_starts_within_the_poll_interval(supervise, jobs):
     supervisor = supervise(poll_only="true", poll_interval=0.3)
 
