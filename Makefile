@@ -52,6 +52,7 @@ slow: build  ## run the tests that take longer than a few seconds each
 
 simulation: build  ## try 10,000 schedules of the cursor and as many of the gatekeeper on a model of Postgres: some 15 minutes
 	$(BIN)/python -m tests.simulation --seeds 10000
+	$(BIN)/python -m tests.simulation --of queues --seeds 10000
 	$(BIN)/python -m tests.simulation --of gate --seeds 10000
 
 seeds: build  ## try 1,000 schedules of the gatekeeper; the tests try the first hundred

@@ -95,7 +95,7 @@ def _watch(shown: Board, processes: int, jobs: int) -> None:
     """Report the completions on the board, then wait for the end of stdin, and stop the supervisor."""
     try:
         desks = [shown.desk(place) for place in range(processes)]
-        looked = shown.cursor(0)
+        looked = shown.cursor(0) if len(shown.concurrency) == 1 else shown.peeks()
         while not (looked.looked_at and all(desk[board.SESSIONS[0]] for desk in desks)):
             if _stopped(LONGEST):
                 return

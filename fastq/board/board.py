@@ -4,6 +4,7 @@ The supervisor makes it (memory or an unlinked file, handed down by descriptor, 
 each worker process maps it. Everything is a 64-bit integer, written whole, so a reader never sees half a value.
 
     one cursor per queue     frontier, low-water mark, re-scan ... of priority 1-4.  Written by the process that has the turn.
+    one more such set        of the looks at all queues at once (work/cursor/peeks.py).  Written by the process that makes one.
     one desk per process     written by that process alone, once the supervisor has wiped it; read by the supervisor, above all
                              after the death of the process:
         sessions             its backends' pids in Postgres, to end them before its jobs are looked for
@@ -91,7 +92,10 @@ class Board:
         self._processes = processes
         self._lane_words = [LANE_WORDS + 3 * slots + _ring_words(ring, slots) for slots in self.concurrency]
         self._desk_words = DESK_WORDS + modes * sum(self._lane_words) + Cells.words_for(ring)
-        self._desks_at = COUNT * len(self.concurrency)
+        self._lanes_at = [DESK_WORDS]  # by queue, from the start of a desk on
+        for words in self._lane_words:
+            self._lanes_at.append(self._lanes_at[-1] + modes * words)
+        self._desks_at = COUNT * (len(self.concurrency) + 1)
         size = 8 * (self._desks_at + self._desk_words * processes)
         if os.fstat(fd).st_size < size:
             os.ftruncate(fd, size)
@@ -124,6 +128,10 @@ class Board:
         """Return the words of a queue's cursor."""
         return CursorWords.at(self.words[COUNT * queue : COUNT * (queue + 1)])
 
+    def peeks(self) -> CursorWords:
+        """Return the words of the looks at all queues at once."""
+        return self.cursor(len(self.concurrency))
+
     def desk(self, process: int) -> memoryview:
         """Return the words of a process's desk, without its lanes."""
         at = self._desks_at + self._desk_words * process
@@ -132,8 +140,7 @@ class Board:
     def lane(self, process: int, queue: int, mode: int) -> LaneBoard:
         """Return one lane of a process's desk; modes are numbered as in work/modes.py."""
         assert 0 <= mode < self._modes, f"a board for {self._modes} modes has no lane of mode {mode}"
-        at = self._desks_at + self._desk_words * process + DESK_WORDS
-        at += self._modes * sum(self._lane_words[:queue]) + mode * self._lane_words[queue]
+        at = self._desks_at + self._desk_words * process + self._lanes_at[queue] + mode * self._lane_words[queue]
         words = self.words[at : at + self._lane_words[queue]]
         return LaneBoard(words, self.concurrency[queue], self.ring, self.cells(process))
 
@@ -157,8 +164,19 @@ class Board:
         return sum(self.executing_at(desk) for desk in range(self._processes))
 
     def executing_at(self, process: int) -> int:
-        """Count the jobs that one process executes, a bundle as one."""
-        return sum(word > 0 for lane in self.all_lanes(process) for word in lane.slots)
+        """Count the jobs that one process executes, a bundle as one.
+
+        A host may have thousands of lanes, and this is asked while it idles: so no object is made of any.
+        """
+        words, start = self.words, self._desks_at + self._desk_words * process
+        if not words[start + TICKED]:  # nobody has sat there since it was wiped
+            return 0
+        count = 0
+        for at, size, slots in zip(self._lanes_at, self._lane_words, self.concurrency, strict=False):
+            for lane in range(start + at, start + at + self._modes * size, size):
+                slot = lane + LANE_WORDS
+                count += sum(word > 0 for word in words[slot : slot + slots].tolist()) if slots > 1 else words[slot] > 0
+        return count
 
     def overdue(self, process: int, now: int, spare: int) -> bool:
         """Tell whether a process has not ticked for longer than a job that it executes may take, and `spare` ns more.

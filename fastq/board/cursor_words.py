@@ -14,6 +14,9 @@ import ctypes
 import inspect
 from typing import Self
 
+CALLED = -1
+"""In place of a time: this is to be done at once."""
+
 PRIORITIES = 4
 """Priorities of jobs, 1 to 4: the database's rule."""
 
@@ -38,18 +41,20 @@ class CursorWords(ctypes.Structure):
     mark_at: int  # when to ask whether the mark's transactions still write (0: there is no mark)
     wakes: int  # notifications for the queue so far; the supervisor's listener alone counts them
     drained: int  # `wakes` when the last look that left no backlog began; the listener reads it, too
-    looked_at: int  # when the last look began, or the last part was taken; set back without the turn after a failed claim
+    looked_at: int  # when the last look began, or the last part was taken; CALLED, without the turn: a look is called for
     swept_at: int  # when the last pass from zero began; set back without the turn by a process that lost its connection
     backlog: int  # 1: the last look took all that it had room for, or its pass is not through; the listener reads it, too
     top: int  # the highest seq known to be given out: no part reaches beyond it; set to 0 as `swept_at` is set back
     part_at: int  # the index of the priority that has the backlog
     stretch: int  # numbers per wanted job in a part (0 counts as 1); the claims of parts set it without the turn
-    checked_at: int  # when the sequence was last compared with the frontiers; set back as `swept_at`
+    checked_at: int  # when the sequence was last compared with the frontiers; CALLED as `swept_at` is set back
     slow_inserts: int  # 1: a trigger may hold up inserts between number and xid; as of the last such comparison
     waiting_hints: int  # hints so far that jobs of the queue wait for a worker; the supervisor's listener alone counts them
     waiting_seen: int  # `waiting_hints` when the last look for them began that found no more than it had room for
-    waiting_looked_at: int  # when the last look for them began
+    waiting_looked_at: int  # when the last look for them began; CALLED by a look at all queues that has found some
     pause_hints: int  # hints so far that kinds may be paused or resumed; the supervisor's listener alone counts them
+    rested: int  # 1: a process of the host has seen jobs in a look for kinds that nobody knows; they all know the same ones
+    holder: int  # the number of the process that had the turn last
 
     @classmethod
     def at(cls, words: memoryview) -> Self:

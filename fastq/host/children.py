@@ -15,6 +15,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from fastq.work.claim.rota import ALL, encode
+
 if TYPE_CHECKING:
     from fastq.work.seat import Seat
 
@@ -85,11 +87,11 @@ class Child:
         """Return a descriptor that becomes readable when the child has ended."""
         return int(self._process.sentinel)
 
-    def wake(self) -> None:
-        """Make its producer look."""
+    def wake(self, queue: int = ALL) -> None:
+        """Make its producer look at a queue."""
         with self._lock, suppress(OSError):  # full of wake-ups, or the child has ended
             if not self._closed:
-                os.write(self._wake, b"!")
+                os.write(self._wake, encode(queue))
 
     def tell(self, line: str) -> bool:
         """Send a line to its main thread if its pipe has room; tell whether nothing is left to do. Any thread may call this.

@@ -7,8 +7,9 @@ executors at rest: its job starts at once, and jobs that come one by one spread 
 tells whether the queue has been looked at since, and nothing was left. If not (it was more than one process has room for, or that
 one is frozen, or slow), all are woken.
 
-A process without room needs no hint: its executors call its producer when they run dry. This knows neither the database nor
-the jobs; a hint that it forgets costs a poll.
+A process without room needs no hint: its executors call its producer when they run dry. Where processes work several queues, the
+call names the queue, and hints that were missed are answered by one look at all queues at once (work/cursor/peeks.py). This knows
+neither the database nor the jobs; a hint that it forgets costs a poll.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from fastq.board import board
 from fastq.postgres import hints
+from fastq.work.claim.rota import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +41,7 @@ class Waker:
         self._places = places
         self._queues = {name: number for number, name in enumerate(queues)}
         self._cursors = [board_.cursor(number) for number in range(len(queues))]
+        self._missed = [board_.peeks()] if len(queues) > 1 else self._cursors  # whose words tell of hints that were missed
         self._desks = [board_.desk(desk) for desk in range(desks)]
         self._slots = [
             [[lane.slots for lane in board_.lanes(desk, queue)] for queue in range(len(queues))] for desk in range(desks)
@@ -58,11 +61,10 @@ class Waker:
 
     def wake_all(self) -> None:
         """Make all producers look at all queues: nobody knows which hints were missed."""
-        for words in self._cursors:
+        for words in self._missed:
             words.wakes += 1
             words.waiting_hints += 1
-            words.pause_hints += 1
-        self._everybody()
+        self.wake_paused()
 
     def wake_paused(self) -> None:
         """Make all producers ask which kinds are paused."""
@@ -87,9 +89,9 @@ class Waker:
         room = [self._room(child, queue) for child in children]
         most = max(room, default=0)
         if most <= 0:
-            self._everybody()
+            self._everybody(queue)
             return
-        children[room.index(most)].wake()
+        children[room.index(most)].wake(queue)
         if len(children) > 1:
             self._asked.setdefault(queue, (time.monotonic() + SECOND_LOOK, words.wakes))
 
@@ -103,14 +105,14 @@ class Waker:
             words = self._cursors[queue]
             unseen = words.waiting_seen != words.waiting_hints
             if unseen or words.backlog or words.drained < wakes:
-                self._everybody()
+                self._everybody(queue)
             elif words.drained != words.wakes:  # another hint came meanwhile
                 self._asked[queue] = (now + SECOND_LOOK, words.wakes)
         return max(0.0, min(due for due, _ in self._asked.values()) - now) if self._asked else None
 
-    def _everybody(self) -> None:
+    def _everybody(self, queue: int = ALL) -> None:
         for child in self._places.everybody():
-            child.wake()
+            child.wake(queue)
 
     def _room(self, child: Child, queue: int) -> int:
         """Count the jobs of a queue that a process can start now, in all its lanes; none before its producer is connected."""

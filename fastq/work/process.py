@@ -58,7 +58,7 @@ from fastq.work.seat import BOOT_FAILED, BROKEN, RECYCLED, end, sit_down
 from fastq.work.shared import forks
 from fastq.work.shared.away import Away
 from fastq.work.shared.held import Held
-from fastq.work.shared.lane import Feed, Outbox
+from fastq.work.shared.lane import Call, Feed, Outbox
 from fastq.work.singletons import Singletons
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Process:
         self.held = Held(self)
         self.away = Away(config, self.held)
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
-        self.watchdog = Watchdog(self.modes, self.outbox, config.timeout_grace)
+        self.watchdog = Watchdog(self.modes, self.outbox, config.timeout_grace, self.producer.holds)
         self.singletons = Singletons(config, seat.url, singletons)
         self._inboxes = Inboxes(self.feeds)
         self._parts = self._in_order(works=bool(workers))
@@ -173,8 +173,8 @@ class Process:
         """Make a queue's cursor, and a lane for it in each mode."""
         config, boards = self.config, self.board.lanes(self.seat.desk, number)
         slots = config.concurrency[queue]
-        lanes = [mode.lane(boards[mode.number], slots, self._wake_producer) for mode in self.modes]
-        return Feed(number, queue, lanes)
+        call = Call(number, self._wake_producer)
+        return Feed(number, queue, [mode.lane(boards[mode.number], slots, call) for mode in self.modes], call)
 
     def run(self) -> int:
         """Start the threads, watch until told to end, end; return the exit code."""
@@ -307,8 +307,8 @@ class Process:
         self.desk[board.SESSIONS[session]] = connection.backend_pid
         return connection
 
-    def _wake_producer(self) -> None:
-        self.producer.wake()
+    def _wake_producer(self, queue: int) -> None:
+        self.producer.wake(queue)
 
     def _thread_broke(self, args: threading.ExceptHookArgs) -> None:
         """Tell of an exception in a thread of ours and end the process."""

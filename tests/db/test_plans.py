@@ -69,6 +69,8 @@ PARAMETERS = {
     "job_finish_late": (IDS, CLAIMS * 3, ["cancelled"] * 3, [None] * 3, ["expired"] * 3, [False] * 3, None),
     "job_first": ("default", *START, *[END] * 4, IDS),
     "job_first_available": ("default", *START, *[MANY] * 4),
+    "job_peek": (["default", "mails"], *[[0, MANY]] * 4),
+    "job_peek_waiting": (["default", "mails"],),
     "job_running": (2_000, 50, 20_000),
     "periodic_history": ("daily", 20),
     "job_search": ('{"fields": []}', 1_000, 2_000, True, True, 500, "2026-01-01", "2100-01-01", 2**62, 10),

@@ -6,11 +6,15 @@ import sys
 import time
 from contextlib import nullcontext
 
-from tests.simulation import mutants, world
+from tests.simulation import mutants, peek_mutants, world
 from tests.simulation.gate import mutants as gate_mutants
 from tests.simulation.gate import world as gate_world
 
-SIMULATIONS = {"cursor": (world, mutants), "gate": (gate_world, gate_mutants)}
+SIMULATIONS = {
+    "cursor": (world.simulate, world.replay, mutants),
+    "queues": (world.simulate_many, world.replay_many, peek_mutants),
+    "gate": (gate_world.simulate, gate_world.replay, gate_mutants),
+}
 
 
 def main() -> int:
@@ -20,7 +24,7 @@ def main() -> int:
     parser.add_argument("--of", choices=SIMULATIONS, default="cursor", help="what is simulated (%(default)s)")
     parser.add_argument("--mutant", help="break one rule, and count the seeds that find it")
     options = parser.parse_args()
-    simulated, broken_rules = SIMULATIONS[options.of]
+    simulate, replay, broken_rules = SIMULATIONS[options.of]
     if options.mutant not in (None, *broken_rules.MUTANTS):
         parser.error(f"--mutant: expected one of {', '.join(sorted(broken_rules.MUTANTS))}")
     logging.disable(logging.CRITICAL)
@@ -28,11 +32,11 @@ def main() -> int:
     with broken_rules.living(options.mutant) if options.mutant else nullcontext():
         for seed in range(options.first, options.first + options.seeds):
             try:
-                sums.append(simulated.simulate(seed))
+                sums.append(simulate(seed))
             except Exception as error:  # noqa: BLE001 - whatever a seed meets is to be told with the seed
                 failed += 1
                 broken = f" --mutant {options.mutant}" if options.mutant else ""
-                print(f"seed {seed}: {error!r}\n    {simulated.replay(seed)}{broken}")
+                print(f"seed {seed}: {error!r}\n    {replay(seed)}{broken}")
     statements, jobs = sum(one.statements for one in sums), sum(one.jobs for one in sums)
     took = time.monotonic() - began
     print(f"{options.seeds} seeds, {failed} failed; {jobs} jobs, {statements} statements in the others; {took:.1f} s")

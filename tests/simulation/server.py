@@ -15,9 +15,11 @@ import psycopg
 
 PRIORITIES = 4
 QUEUE = "default"
+NAMES = [QUEUE, "mails", "reports"]  # of queues, by their numbers
 ATTEMPT, MAX_ATTEMPTS = 1, 25
 NUMBER = struct.Struct(">q")
 ELEMENT = struct.Struct(">iq")  # of a bigint[] on the wire: its length, its value
+END = 2**62  # above all numbers
 ARRAY_HEADER = 20  # bytes of a bigint[] before its elements
 
 
@@ -86,6 +88,7 @@ class Row:
     state: str = "written"  # and not visible; then available, running, waiting, gone
     claim: int = 0
     refused: bool = False
+    queue: int = 0
     shown_at: int = 0  # ns, when it became available the last time
 
 
@@ -115,7 +118,7 @@ class Server:
         self.locked = {}  # seq -> the transaction that has the row locked
         self.cut = {}  # what ends the transaction of a claim that was cut, by the pid of its session
         self.sums = Sums()
-        self._available = [[] for _ in range(PRIORITIES)]  # seqs in their order, by priority
+        self._available = [[[] for _ in range(PRIORITIES)] for _ in NAMES]  # seqs in their order, by queue and priority
         self._by_seq = {}
 
     # what transactions do
@@ -137,9 +140,9 @@ class Server:
         transaction.locks_job = True
         self.rows[row.id] = row
 
-    def new_row(self, priority, seq, size=2, refused=False):
+    def new_row(self, priority, seq, size=2, refused=False, queue=0):
         self.ids += 1
-        return Row(self.ids, priority, seq, size, refused=refused)
+        return Row(self.ids, priority, seq, size, refused=refused, queue=queue)
 
     def end(self, transaction):
         self.open.discard(transaction)
@@ -147,11 +150,11 @@ class Server:
     def show(self, row):
         """Let everybody see a row, available at its number."""
         row.state, row.shown_at = "available", self.clock.ns
-        bisect.insort(self._available[row.priority - 1], row.seq)
+        bisect.insort(self._available[row.queue][row.priority - 1], row.seq)
         self._by_seq[row.seq] = row
 
     def hide(self, row):
-        seqs = self._available[row.priority - 1]
+        seqs = self._available[row.queue][row.priority - 1]
         del seqs[bisect.bisect_left(seqs, row.seq)]
         del self._by_seq[row.seq]
 
@@ -180,18 +183,19 @@ class Server:
             if not ids:
                 del self.claims[row.claim]
 
-    def lowest(self, priority):
+    def lowest(self, priority, queue=0):
         """Return the lowest number that is available, for everybody to see; None if none is."""
-        return next(iter(self._available[priority - 1]), None)
+        return next(iter(self._available[queue][priority - 1]), None)
 
     def ahead(self, count):
         """Return up to so many of the first available rows."""
-        return [self._by_seq[seq] for seqs in self._available for seq in seqs[:count] if seq not in self.locked]
+        lists = [seqs for of_queue in self._available for seqs in of_queue]
+        return [self._by_seq[seq] for seqs in lists for seq in seqs[:count] if seq not in self.locked]
 
     # what the statements of a claim do
 
-    def available(self, priority, after, upto):
-        seqs = self._available[priority - 1]
+    def available(self, priority, after, upto, queue=0):
+        seqs = self._available[queue][priority - 1]
         return seqs[bisect.bisect_right(seqs, after) : bisect.bisect_right(seqs, upto)]
 
     def claim(self, claim, seqs, bound):
@@ -246,10 +250,10 @@ class Server:
     def begun(self):
         return [(one.virtual,) for one in sorted(self.open, key=lambda one: one.virtual) if one.locks_job and not one.xid]
 
-    def first(self, after, upto, aside, limit=1):
+    def first(self, after, upto, aside, limit=1, queue=0):
         found = []
         for priority in range(1, PRIORITIES + 1):
-            seqs = self.available(priority, after[priority - 1], upto[priority - 1])
+            seqs = self.available(priority, after[priority - 1], upto[priority - 1], queue)
             found += [row for seq in seqs if (row := self._by_seq[seq]).id not in aside][:1]
         return found[:limit]
 
@@ -271,23 +275,24 @@ class Session:
     def run_blobs(self, name, params):
         server = self._server
         self._note(name, b"".join(params))
+        queue = NAMES.index(params[1].decode())
         numbers = [NUMBER.unpack(param)[0] for at, param in enumerate(params) if at != 1 and len(param) == NUMBER.size]
         if name == "job_claim_part":
             claim, after, upto, *bound = numbers
-            seqs = server.available(1, after, upto)
+            seqs = server.available(1, after, upto, queue)
             if any(seq in server.locked for seq in seqs):
                 server.clock.pass_by(0.02)
                 raise psycopg.errors.LockNotAvailable("canceling statement due to lock timeout")
         else:
             assert name == "job_claim", name
             claim, after, limit, upto, bound = numbers[0], numbers[1:5], numbers[5], numbers[6:10], numbers[10:12]
-            seqs = self._picked(after, limit, upto, aside_of(params[13]))
+            seqs = self._picked(queue, after, limit, upto, aside_of(params[13]))
         return self._claimed(claim, *server.claim(claim, seqs, bound))
 
-    def _picked(self, after, limit, upto, aside):
+    def _picked(self, queue, after, limit, upto, aside):
         server, seqs = self._server, []
         for priority in range(1, PRIORITIES + 1):
-            found = server.available(priority, after[priority - 1], upto[priority - 1])
+            found = server.available(priority, after[priority - 1], upto[priority - 1], queue)
             if server.locked or aside:
                 found = [seq for seq in found if seq not in server.locked and server._by_seq[seq].id not in aside]
             seqs += found[: limit - len(seqs)]
@@ -371,20 +376,32 @@ class Session:
         return [(self._server.writers(xid, transactions),)]
 
     def _job_first_available(self, queue, *ends):
-        assert queue == QUEUE
-        lows, highs = ends[:PRIORITIES], ends[PRIORITIES:]
-        return [tuple(next(iter(self._server.available(p + 1, lows[p], highs[p])), None) for p in range(PRIORITIES))]
+        number, lows, highs = NAMES.index(queue), ends[:PRIORITIES], ends[PRIORITIES:]
+        return [tuple(next(iter(self._server.available(p + 1, lows[p], highs[p], number)), None) for p in range(PRIORITIES))]
+
+    def _job_peek(self, queues, *lows):
+        server = self._server
+        asked = enumerate(zip(map(NAMES.index, queues), *lows, strict=True), 1)
+        found = [
+            place
+            for place, (queue, *ends) in asked
+            if any(server.available(p + 1, ends[p], END, queue) for p in range(PRIORITIES))
+        ]
+        return [(place, False) for place in found]
+
+    def _job_peek_waiting(self, _):
+        return []
 
     def _job_first(self, queue, *ends):
-        assert queue == QUEUE
-        rows = self._server.first(ends[:PRIORITIES], ends[PRIORITIES:-1], ends[-1])
+        rows = self._server.first(ends[:PRIORITIES], ends[PRIORITIES:-1], ends[-1], queue=NAMES.index(queue))
         return [(row.id, "k", row.priority, row.seq) for row in rows]
 
-    def _job_of_claim(self, _, after, claim):
+    def _job_of_claim(self, queue, after, claim):
         server = self._server
         ids = server.claims.get(claim, ())
         found = sorted(id_ for id_ in ids if server.rows[id_].seq > after)
         assert len(found) == len(ids), f"claim {claim} took what lies below {after}, where nobody looks for it"
+        assert {server.rows[id_].queue for id_ in ids} <= {NAMES.index(queue)}, f"claim {claim} is looked for in another queue"
         return [(id_,) for id_ in found]
 
     def _job_release(self, ids, claims, _):

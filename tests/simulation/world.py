@@ -1,8 +1,9 @@
 """One run of the simulation: two hosts of two processes claim from a model of Postgres while transactions do their worst.
 
-The cursor, its claims, its low-water mark, its re-scan, the size of claims and the handing back of claims that were not answered
-are the real ones. Postgres is a model (server.py), time is put in place, and no thread runs: all that happens is drawn from one
-seed, so the same seed is the same run, statement by statement. Each seed has a weather of its own, drawn first: some lose claims,
+The processes work one queue, or several: then the rota and the peeks, which are for these, are the real ones, too. The cursor,
+its claims, its low-water mark, its re-scan, the size of claims and the handing back of claims that were not answered are the
+real ones. Postgres is a model (server.py), time is put in place, and no thread runs: all that happens is drawn from one seed,
+so the same seed is the same run, statement by statement. Each seed has a weather of its own, drawn first: some lose claims,
 some have a trigger that holds up inserts, some have rows that cannot be claimed.
 
 After each step: nothing that everybody can see and claim lies at or below the low-water mark of a host, and the marks are in
@@ -15,6 +16,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 
 import psycopg
 
@@ -23,20 +25,22 @@ from fastq.board import board
 from fastq.board.board import Board
 from fastq.config import Config
 from fastq.postgres import hints, sqlstate
-from fastq.work.claim import demand, unanswered
+from fastq.work.claim import demand, rota, unanswered
 from fastq.work.claim.demand import Portion
+from fastq.work.claim.rota import Rota, encode
 from fastq.work.claim.unanswered import Unanswered
-from fastq.work.cursor import claims, cursor, looks, low_water
+from fastq.work.cursor import claims, cursor, looks, low_water, peeks
 from fastq.work.cursor.claims import UnderWay
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.cursor.looks import Claim, Look
+from fastq.work.cursor.peeks import Peek, Peeks
 from fastq.work.shared.budget import Budget
-from tests.simulation.server import PRIORITIES, QUEUE, Clock, Schedule, Server, Session
+from tests.simulation.server import NAMES, PRIORITIES, Clock, Schedule, Server, Session
 
 HOSTS, PROCESSES = 2, 2
 BATCH = 20
-CONFIG = Config(batch=BATCH)
 POLL = 0.5  # s
+CONFIG = Config(batch=BATCH, poll_interval=POLL)
 SECONDS = 3.0  # s of writing
 PATIENCE = 25.0  # s after it until all must be claimed, and the marks be where they belong
 QUIET = 3.0  # s of writing's end until the run may end: what else is under way has come by then
@@ -80,30 +84,55 @@ class Weather:
         )
 
 
+class Turn:
+    """A turn of one host. Between processes it is a lock of the kernel's, which one process cannot stand for."""
+
+    held = False
+
+    def take(self):
+        """Take it if nobody has it."""
+        taken, self.held = not self.held, True
+        return taken
+
+    def end(self):
+        self.held = False
+
+
 class Host:
-    """One machine's board, and the turn: between processes it is a lock of the kernel's, which one process cannot stand for."""
+    """One machine's board, and the turns: of its queues, and of the peeks."""
 
-    def __init__(self, number, clock):
-        self.board = _board(number)
+    def __init__(self, number, clock, queues):
+        self.number = number
+        self.board = _board(number, queues)
         self.board.words[:] = memoryview(bytes(self.board.words.nbytes)).cast("q")
-        self.words = self.board.cursor(0)
-        self.words.swept_at = clock.ns
-        self.held_by = None
+        self.words = [self.board.cursor(queue) for queue in range(queues)]
+        for words in self.words:
+            words.swept_at = clock.ns
+        self.turns = [Turn() for _ in range(queues + 1)]
 
-    def try_turn(self):
-        if self.held_by is None:
-            self.held_by = self
-            return True
-        return False
-
-    def end_turn(self):
-        self.held_by = None
+    @property
+    def turns_taken(self):
+        return sum(turn.held for turn in self.turns)
 
 
 @cache
-def _board(number):
+def _board(number, queues):
     """Make the board of a host once for all seeds: its file cannot be closed."""
-    return Board.make([1], PROCESSES, 4 * BATCH)
+    return Board.make([1] * queues, PROCESSES, 4 * BATCH)
+
+
+class Source:
+    """What a process keeps for one queue, as its producer does."""
+
+    def __init__(self, host, queue, make, *, peeked):
+        self.feed = SimpleNamespace(number=queue, claimed=0)
+        self.turn = host.turns[queue]
+        self.cursor = make(host.board, queue, NAMES[queue], POLL, peeked=peeked)
+        self.cursor.try_turn, self.cursor.end_turn = self.turn.take, self.turn.end
+        self.portion = Portion(CONFIG)
+
+    def waits(self):
+        return False
 
 
 class Process:
@@ -112,14 +141,20 @@ class Process:
     def __init__(self, world, host, place, make):
         self.world, self.host = world, host
         self.number = 2 * HOSTS * (place + 1) + host.number
-        self.cursor = make(host.board, 0, QUEUE, POLL)
-        self.cursor.try_turn, self.cursor.end_turn = host.try_turn, host.end_turn
-        self.portion = Portion(CONFIG)
+        queues = len(host.words)
+        self.sources = [Source(host, queue, make, peeked=queues > 1) for queue in range(queues)]
         self.budget = Budget(LARGE_BYTES, COUNTED_FROM)
         self.desk = host.board.desk(place)
         self.under_way = UnderWay(self.desk, self.number)
-        self.unanswered = Unanswered(self.under_way, CONFIG, [QUEUE])
+        self.unanswered = Unanswered(self.under_way, CONFIG, NAMES)
         self.session = None
+        self.tried_for, self.taken = self.sources[0], 0  # the queue that was looked at last, and the jobs that came of it
+        self.calls = b""  # in its pipe
+        self.rota = None
+        if queues > 1:
+            peeks = Peeks(host.board, [source.cursor for source in self.sources], POLL, 1e6)
+            peeks.try_turn, peeks.end_turn = host.turns[-1].take, host.turns[-1].end
+            self.rota = Rota(self.sources, peeks, CONFIG, self.number)
 
     def live(self):
         """Claim and work for ever; yields the seconds until the next step."""
@@ -127,7 +162,7 @@ class Process:
             try:
                 if self.session is None:
                     self.connect()
-                pause = yield from self.look()
+                pause = yield from self.look(self.sources[0]) if self.rota is None else self.visit()
             except psycopg.Error as error:
                 pause = self.failed(error)
             yield pause
@@ -140,47 +175,79 @@ class Process:
         self.desk[board.SESSIONS[0]] = self.session.backend_pid
         self.unanswered.settle(self.session)
 
-    def look(self):
+    def visit(self):
+        """Look at the queue that is next, as `Producer._visit` does."""
+        self.rota.hear(self.calls)
+        self.calls = b""
+        yield from self.scan()
+        source = self.rota.next()
+        if source is None:
+            return min(max(self.rota.rest(), 0.001), 0.05)
+        self.tried_for = source
+        pause = yield from self.look(source)
+        due_in = (source.cursor.due_at() - self.world.clock.ns) / 1e9
+        self.rota.put(source, 0.0 if self.taken else max(due_in, 0.001))
+        return pause if self.taken else 0.0
+
+    def scan(self):
+        """Look at all queues together, as `Rota.scan` does; time may pass before each statement and its answer."""
+        rota, peeks = self.rota, self.rota.peeks
+        if self.world.clock.monotonic() < rota._scan_at:
+            return
+        if peeks.due() and peeks.try_turn():
+            try:
+                peek = Peek(peeks) if peeks.due() else None
+                while peek is not None and (read := peek.next_read()) is not None:
+                    yield from self.pauses()
+                    answer = self.session.run(read.statement, *read.params)
+                    yield from self.pauses()
+                    self.session.lives()
+                    peek.learn(read, answer)
+            finally:
+                peeks.end_turn()
+        rota.take_up()
+
+    def look(self, source):
         """Claim in the host's turn, as `Producer._claim` does."""
-        cursor, dice = self.cursor, self.world.dice
-        wanted = self.portion.limit(BATCH if dice.random() < 0.7 else dice.randint(1, BATCH))
+        cursor, portion, dice = source.cursor, source.portion, self.world.dice
+        self.tried_for, self.taken = source, 0
+        wanted = portion.limit(BATCH if dice.random() < 0.7 else dice.randint(1, BATCH))
         if not cursor.due():
             return min(max((cursor.due_at() - self.world.clock.ns) / 1e9, 0.005), 0.05)
-        while self.host.held_by is not None and dice.random() >= self.world.weather.impatience:
+        while source.turn.held and dice.random() >= self.world.weather.impatience:
             yield 0.001
         part, last = None, None
-        self.taken = 0
         turn = cursor.take_turn()
         try:
             if not cursor.due():
                 return 0.001
-            cursor.claims.bound = self.portion.bound(self.budget)
-            part = cursor.take_part(wanted) if turn and self.portion.whole else None
+            cursor.claims.bound = portion.bound(self.budget)
+            part = cursor.take_part(wanted) if turn and portion.whole else None
             if part is None:
-                last = yield from self.send_look(wanted)
+                last = yield from self.send_look(source, wanted)
         finally:
             if turn:
                 cursor.end_turn()
         if part is not None:
             yield dice.choice([0, 0.001, 0.01])
-            last = cursor.claims.send_part(self.session, self.name(cursor.rescan.lowest()), part)
+            last = cursor.claims.send_part(self.session, self.name(source, cursor.rescan.lowest()), part)
             yield from self.pauses()
             self.session.lives()
             cursor.learn_part(part, last)
         if last is not None:
-            self.take(last)
+            self.take(source, last)
         return dice.expovariate(1 / self.world.weather.busy) if self.taken or part else 0.001
 
-    def send_look(self, wanted):
+    def send_look(self, source, wanted):
         """Send the statements of a look, as a producer does; time may pass before each, and before its answer is learned."""
-        cursor, look, last = self.cursor, Look(self.cursor, wanted), None
+        cursor, look, last = source.cursor, Look(source.cursor, wanted), None
         while (step := look.next_step()) is not None:
             if last is not None and (isinstance(step, Claim) or not step.brief):
-                self.take(last)
-                cursor.claims.bound, last = self.portion.bound(self.budget), None
+                self.take(source, last)
+                cursor.claims.bound, last = source.portion.bound(self.budget), None
             yield from self.pauses()
             if isinstance(step, Claim):
-                answer = cursor.claims.send(self.session, self.name(cursor.rescan.lowest()), step.tried)
+                answer = cursor.claims.send(self.session, self.name(source, cursor.rescan.lowest()), step.tried)
             else:
                 answer = self.session.run(step.statement, *step.params)
             yield from self.pauses()
@@ -193,32 +260,38 @@ class Process:
         if self.world.dice.random() < 0.1:
             yield self.world.dice.choice([0.001, 0.005, 0.2]) * self.world.dice.random()
 
-    def name(self, after):
-        return self.under_way.send(0, after)
+    def name(self, source, after):
+        return self.under_way.send(source.feed.number, after)
 
-    def take(self, claimed):
+    def take(self, source, claimed):
         if len(claimed):
-            self.portion.brought(len(claimed), len(claimed.args))
+            source.portion.brought(len(claimed), len(claimed.args))
         self.under_way.answered()
         if not self.session.forgotten:  # else the database knows nothing of it: its jobs are claimed once more
             self.world.work(claimed)
             self.taken += len(claimed)
 
     def failed(self, error):
-        cursor = self.cursor
+        source = self.tried_for
+        cursor, portion = source.cursor, source.portion
         tried, cursor.claims.tried = cursor.claims.tried, None
         if tried is not None:
-            self.portion.failed(tried.limit, QUEUE, error)
+            portion.failed(tried.limit, cursor.name, error)
         if self.session is None or tried is None or not sqlstate.row_refused(error):
             self.session = None
-            cursor.distrust()
+            for each in self.sources:
+                each.cursor.distrust()
+            if self.rota is not None:
+                self.rota.distrust()
             return 0.05
+        if self.rota is not None:
+            self.rota.put(source, 0.0)
         self.under_way.answered()
         cursor.look_again()
         first = cursor.claims.first(self.session, tried) if tried.limit == 1 else None
         if first is not None:
             job, kind, priority, seq = first
-            if self.portion.set_aside(job, kind, error):
+            if portion.set_aside(job, kind, error):
                 cursor.pass_by(tried, priority, seq)
         return 0.0
 
@@ -226,7 +299,8 @@ class Process:
 class World:
     """Everything of one run."""
 
-    def __init__(self, seed, make=Cursor):
+    def __init__(self, seed, make=Cursor, queues=1):
+        self.queues = queues
         self.dice = random.Random(seed)
         self.weather = Weather.of(self.dice)
         self.clock = Clock()
@@ -236,10 +310,9 @@ class World:
         self.server.refuses = bool(self.weather.refused)
         self.hosts = []
         for number in range(HOSTS):
-            host = Host(number, self.clock)
-            host.number = number
-            self.hosts.append(host)
-        self.lives = [Process(self, host, place, make).live() for host in self.hosts for place in range(PROCESSES)]
+            self.hosts.append(Host(number, self.clock, queues))
+        self.processes = [Process(self, host, place, make) for host in self.hosts for place in range(PROCESSES)]
+        self.lives = [process.live() for process in self.processes]
         self.committed, self.claimed = set(), set()
         self.writes_until = self.clock.ns + int(SECONDS * 1e9)
         self.quiet_until = 0
@@ -277,7 +350,8 @@ class World:
 
     def behind(self):
         """Return the low-water marks that have not come up to their frontiers, with these."""
-        pairs = [pair for host in self.hosts for pair in zip(host.words.low, host.words.frontier, strict=True)]
+        each = [words for host in self.hosts for words in host.words]
+        pairs = [pair for words in each for pair in zip(words.low, words.frontier, strict=True)]
         return [(low, front) for low, front in pairs if low != front]
 
     def stepping(self, life):
@@ -288,16 +362,20 @@ class World:
 
     def check(self):
         """Compare the marks of both hosts with all that everybody can see."""
-        lowest = [self.server.lowest(priority + 1) for priority in range(PRIORITIES)]
-        for host in self.hosts:
-            words = host.words
-            for priority in range(PRIORITIES):
-                low, first = words.low[priority], lowest[priority]
-                assert first is None or first > low, (
-                    f"job {first} of priority {priority + 1} lies below the low-water mark {low} of host {host.number}"
-                )
-                assert low <= words.frontier[priority], f"low {low} has passed the frontier of host {host.number}"
-                assert words.rescan[priority] <= words.rescan_end[priority], "a pass has passed its end"
+        for queue in range(self.queues):
+            lowest = [self.server.lowest(priority + 1, queue) for priority in range(PRIORITIES)]
+            for host in self.hosts:
+                self.check_queue(host, queue, lowest)
+
+    def check_queue(self, host, queue, lowest):
+        words = host.words[queue]
+        for priority in range(PRIORITIES):
+            low, first = words.low[priority], lowest[priority]
+            assert first is None or first > low, (
+                f"job {first} of priority {priority + 1} in {NAMES[queue]} lies below the mark {low} of host {host.number}"
+            )
+            assert low <= words.frontier[priority], f"low {low} has passed the frontier of host {host.number}"
+            assert words.rescan[priority] <= words.rescan_end[priority], "a pass has passed its end"
 
     # what processes do
 
@@ -335,12 +413,15 @@ class World:
             self.server.finish(row)
         else:
             self.server.again(row)
-            self.wake()
+            self.wake(row.queue)
 
-    def wake(self):
+    def wake(self, queue):
         for host in self.hosts:
             if self.dice.random() < 0.95:  # a hint may be lost
-                host.words.wakes += 1
+                host.words[queue].wakes += 1
+                if self.queues > 1:
+                    called = self.dice.choice([process for process in self.processes if process.host is host])
+                    called.calls += encode(queue)
 
     # what writers do
 
@@ -360,14 +441,15 @@ class World:
         early = dice.choice([0, 0, 0, dice.random() * EARLY])
         if weather.slow_inserts and dice.random() < 0.3:
             early, transaction.locks_job = dice.random() * 3.0, True
-        rows = [self.row(priority, seq) for seq in seqs]
+        queue = dice.randrange(self.queues) if self.queues > 1 else 0
+        rows = [self.row(priority, seq, queue) for seq in seqs]
         self.schedule.after(early, lambda: self.insert(transaction, rows))
         self.schedule.after(dice.expovariate(weather.rate), self.write)
 
-    def row(self, priority, seq):
+    def row(self, priority, seq, queue):
         dice, weather = self.dice, self.weather
         size = LARGE if dice.random() < weather.large else 2
-        return self.server.new_row(priority, seq, size, refused=dice.random() < weather.refused)
+        return self.server.new_row(priority, seq, size, refused=dice.random() < weather.refused, queue=queue)
 
     def insert(self, transaction, rows):
         if transaction not in self.server.open:
@@ -392,7 +474,7 @@ class World:
         if rows and self.dice.random() < self.weather.waiting / 4:
             server.wait(rows[0])
             self.schedule.after(self.dice.random(), lambda: self.admit(rows[0]))
-        self.wake()
+        self.wake(rows[0].queue)
 
     def forget_a_transaction(self):
         """Open one that has an xid, and never ends: it pins xmin, and has nothing to do with jobs."""
@@ -413,7 +495,7 @@ class World:
 @contextmanager
 def put_in_place(clock):
     """Have the simulated modules live by this clock, and by times that suit a run of seconds."""
-    modules = (claims, cursor, looks, size, demand, unanswered, hints)
+    modules = (claims, cursor, looks, peeks, rota, size, demand, unanswered, hints)
     aside, demand.ASIDE = demand.ASIDE, ASIDE
     for module in modules:
         assert module.time is time, f"{module.__name__} no longer lives by the module time"
@@ -431,6 +513,16 @@ def simulate(seed, make=Cursor):
     return World(seed, make).run()
 
 
+def simulate_many(seed, make=Cursor):
+    """Run one seed with several queues."""
+    return World(seed, make, len(NAMES)).run()
+
+
 def replay(seed):
     """Say how a seed is run once more."""
     return f"python -m tests.simulation --first {seed} --seeds 1"
+
+
+def replay_many(seed):
+    """Say how a seed with several queues is run once more."""
+    return f"python -m tests.simulation --of queues --first {seed} --seeds 1"

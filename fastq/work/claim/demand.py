@@ -126,6 +126,8 @@ class Demand:
         self._budget = budget
         self._config = config
         self._measured_at = time.monotonic()
+        self._worked = 0.0  # seconds before that which are not in the pace yet
+        self._was_dry = False  # as of then: nothing was left, and nothing had come since
         self._ended = 0
 
     def wanted(self, room: int, load: Load) -> int:
@@ -154,22 +156,40 @@ class Demand:
     def prefetch(self, load: Load) -> int:
         """Return how many jobs to hold ready beyond those that the executors can start at once."""
         now, feed, config = time.monotonic(), self._feed, self._config
-        if now - self._measured_at >= PACE_WINDOW:
+        worked = self._worked + self._working(now)
+        if worked >= PACE_WINDOW:
             # Jobs that have ended, not those that have started: idle executors start a burst of slow jobs in no time.
             ended = max(self._ended, feed.claimed - load.waiting - load.busy)
-            seconds = now - self._measured_at
-            pace = (ended - self._ended) / seconds
-            kept = PACE_KEPT ** (seconds / PACE_WINDOW)
+            pace = (ended - self._ended) / worked
+            kept = PACE_KEPT ** (worked / PACE_WINDOW)
             self.pace = max(pace, kept * self.pace + (1 - kept) * pace)
-            self._measured_at, self._ended = now, ended
+            self._measured_at, self._ended, self._worked = now, ended, 0.0
+        elif self._cursor.peeked:
+            self._measured_at, self._worked = now, worked
         if feed.handed and not load.waiting and self._cursor.words.backlog:
             self._ran_dry(now, load.busy)
         return min(READY * config.batch, int(self.pace * config.prefetch))
 
+    def _working(self, now: float) -> float:
+        """Return for how long there was something to execute since the last measurement, as far as it is known.
+
+        Where there are several queues, the producer comes late: the time for which a queue with backlog had run dry, since
+        nobody claimed for it, says nothing of its jobs.
+        """
+        feed, since = self._feed, self._measured_at
+        if not self._cursor.peeked or not self._cursor.words.backlog:
+            return now - since
+        dry = feed.dry_at > feed.handed_at
+        was_dry, self._was_dry = self._was_dry, dry
+        return max(0.0, (feed.dry_at if dry else now) - (max(since, feed.handed_at) if was_dry else since))
+
     def _ran_dry(self, now: float, busy: int) -> None:
-        """Raise the pace to that of the jobs handed out last: nothing came after them, so the pace of the rounds is too low."""
+        """Raise the pace to that of the jobs handed out last: nothing came after them, so the pace of the rounds is too low.
+
+        The producer may come back late, from a round over other queues: the time for which nothing was there does not count.
+        """
         feed, config = self._feed, self._config
         ended = max(0, feed.handed - busy)
-        pace = ended / max(now - feed.handed_at, 1e-6)
+        pace = ended / max((feed.dry_at if feed.dry_at > feed.handed_at else now) - feed.handed_at, 1e-6)
         self.pace = max(self.pace, min(pace, GROWTH * ended / max(config.prefetch, PACE_WINDOW)))
         feed.handed = 0

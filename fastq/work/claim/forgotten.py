@@ -7,7 +7,9 @@ thread alone uses it and writes it: serial with its claims, so no claim of its o
 has been settled by then (unanswered.py).
 
     when     on each new connection of the producer or the completer, and every INTERVAL; after a long look, later
-    where    job_ready from the left, as far as this process has ever claimed: not through the backlog (`reached`, the producer's)
+    where    job_ready from the left, as far as this process has ever claimed: not through the backlog (`reached`, the
+    producer's);
+             queues from which it has never claimed are passed over
     read     a window of rows a statement; jobs that the process was seen to hold before it was sent are left out
     sure     a job that is left may be between two places (held.py), so an exact account is taken of all held jobs
     then     the attempt has been executed, as far as anybody can know, so it counts as failed: the job goes to the completer as
@@ -191,8 +193,17 @@ class Forgotten:
         self._feed, self._after, self._took = 0, [0] * PRIORITIES, 0.0
         self._at = time.monotonic() + rest
 
+    def _find_claimed(self) -> bool:
+        """Go on to a queue from which this process has claimed something, ever: in others no row can say that we run it."""
+        while self._feed < len(self._feeds) and not any(self._reached[self._feed]):
+            self._feed += 1
+        return self._feed < len(self._feeds)
+
     def _walk(self, connection: Connection) -> None:
         """Look at a window of rows, and note which of the jobs there this process was not seen to hold."""
+        if not self._find_claimed():
+            self._begin(INTERVAL)
+            return
         began = time.monotonic()
         self._queue, reached = self._feeds[self._feed], self._reached[self._feed]
         reached[:] = map(max, reached, self._words[self._feed].frontier)

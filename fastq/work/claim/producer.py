@@ -3,10 +3,11 @@
 The main thread makes the `Producer` and calls the methods that a service has (`start`, `stop`, `watched` ...); any thread calls
 `wake`. All else runs in the producer's thread, which alone writes the attributes, but for `stopping`.
 
-A round looks at each queue: is there room, and can a look at the database find something? Then it takes the queue's turn,
+A round looks at a queue: is there room, and can a look at the database find something? Then it takes the queue's turn,
 claims, decodes and fills the inbox. Between rounds it sleeps on a pipe, into which write: the supervisor (a notification
 came), the executors (the inbox runs low, or ran dry while there was more to claim), the completer (a batch was written while
 the producer waited for room) and the thread that stops the process. docs/adr/0014 lists every sleep and the thread that ends it.
+Where there are several queues, the rota (rota.py) says which one is next, if any.
 
 How much to claim is a question to demand.py. What is seldom to be done, such as the looks of waiting.py and forgotten.py, has the
 time when it is due as an attribute: a round in which none of it is due makes no call for it.
@@ -28,22 +29,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from fastq.args.versions.names import names_of
 from fastq.backoff import Backoff
-from fastq.board.cursor_words import PRIORITIES
 from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.postgres import db, sqlstate
 from fastq.postgres.kept import FIRST_PAUSE, LONGEST_PAUSE, Kept
 from fastq.service import Threaded
-from fastq.work.claim.demand import Demand
 from fastq.work.claim.forgotten import Forgotten
 from fastq.work.claim.paused import Paused
 from fastq.work.claim.receiver import Receiver
-from fastq.work.claim.resting import Resting
+from fastq.work.claim.rota import ALL, Rota, encode, rota_of
+from fastq.work.claim.sources import Source
 from fastq.work.claim.unanswered import Unanswered
-from fastq.work.claim.waiting import Waiting
 from fastq.work.codec.timed import choose
 from fastq.work.cursor.claims import UnderWay
-from fastq.work.cursor.cursor import Cursor
 from fastq.work.shared.budget import Budget
 
 if TYPE_CHECKING:
@@ -101,25 +99,6 @@ class Surroundings(Protocol):
     away: Away
 
 
-class Source:
-    """All that a producer keeps for one queue. Made by the main thread, then used by the producer's alone."""
-
-    def __init__(
-        self, feed: Feed, name: Callable[[int], int], board: Board, kinds: Iterable[str], budget: Budget, config: Config
-    ) -> None:
-        self.feed = feed
-        self.name = name  # a claim that is about to be sent, given a seq below all that it can take
-        self.cursor = Cursor(board, feed.number, feed.name, config.poll_interval)
-        self.demand = Demand(feed, self.cursor, budget, config)
-        self.waiting = Waiting(self.cursor.words, feed.name, kinds, config)
-        self.resting = Resting(self.cursor.words, feed.name, kinds)
-        self.reached = [0] * PRIORITIES  # the highest seq by priority that a claim has brought
-
-    def waits(self) -> bool:
-        """Tell whether jobs may wait for a worker that is here: `Waiting.due` knows."""
-        return time.monotonic_ns() >= self.waiting.look_at or self.waiting.heard != self.cursor.words.waiting_hints
-
-
 class Producer(Threaded):
     """The producer's thread, and all that it keeps."""
 
@@ -139,6 +118,7 @@ class Producer(Threaded):
         self._under_way = UnderWay(around.desk, around.seat.number)
         named = names_of(workers)
         self._sources = [self._source(feed, named) for feed in around.feeds]
+        self._rota = rota_of(self._sources, around.board, around.config, around.seat.number)
         self._unanswered = Unanswered(self._under_way, around.config, [feed.name for feed in around.feeds])
         self._away = around.away
         self._forgotten = Forgotten(around, [source.reached for source in self._sources])
@@ -148,7 +128,8 @@ class Producer(Threaded):
         self._failed = False  # the last round has
 
     def _source(self, feed: Feed, kinds: Iterable[str]) -> Source:
-        return Source(feed, partial(self._under_way.send, feed.number), self._around.board, kinds, self._budget, self._config)
+        name, around = partial(self._under_way.send, feed.number), self._around
+        return Source(feed, name, around.board, kinds, self._budget, self._config, len(around.feeds))
 
     def stop(self) -> float:
         """End after this round; the other parts wait for that, since the jobs that it claims are handed back."""
@@ -160,26 +141,32 @@ class Producer(Threaded):
         """Give the connection, for the watchdog."""
         return self.session.watched()
 
-    def wake(self) -> None:
-        """Make the producer look; any thread may call this, any number of times."""
+    def holds(self) -> bool:
+        """Tell whether there are jobs that were claimed and have not been written; any thread may ask."""
+        return self._receiver.claimed != self._completer.completed
+
+    def wake(self, queue: int = ALL) -> None:
+        """Make the producer look at a queue; any thread may call this, any number of times."""
         try:
-            os.write(self._wake_write, b"!")
+            os.write(self._wake_write, encode(queue))
         except BlockingIOError:
             return  # the pipe is full of wake-ups
 
     def _run(self) -> None:
         while not self.stopping:
             seconds = self._round()
-            if seconds > 0 and self._poller.poll(seconds * 1000):  # somebody calls
+            if (seconds > 0 or self._rota) and self._poller.poll(seconds * 1000):  # somebody calls
                 self._hear()
         self.session.drop()
 
     def _hear(self) -> None:
         with suppress(BlockingIOError):
-            os.read(self._wake_read, 65_536)
+            calls = os.read(self._wake_read, 65_536)
+            if self._rota is not None:
+                self._rota.hear(calls)
 
     def _round(self) -> float:
-        """Look at each queue once; return the seconds to sleep."""
+        """Look at a queue; return the seconds to sleep."""
         absences, unanswered, forgotten, paused = self._away.times, self._unanswered, self._forgotten, self._paused
         try:
             connection = self.session.connection or self._connected()
@@ -190,7 +177,7 @@ class Producer(Threaded):
                 self._end_forgotten(connection)
             if now >= paused.look_at or paused.heard != paused.words.pause_hints:
                 self._learn_paused(connection)
-            rest = min([self._feed(source, connection) for source in self._sources])
+            rest = self._feed(self._sources[0], connection) if self._rota is None else self._visit(self._rota, connection)
         except (db.Error, DatabaseUnavailable) as error:
             return self._lost(error)
         finally:
@@ -200,6 +187,15 @@ class Producer(Threaded):
             self._failed = False
             self._pauses.reset()
         return rest and max(0.0, min(rest, min(unanswered.look_at, forgotten.look_at, paused.look_at) - time.monotonic()))
+
+    def _visit(self, rota: Rota, connection: Connection) -> float:
+        """Look at the queue that is next, if one is; return the seconds until one is due."""
+        rota.scan(connection)
+        source = rota.next()
+        if source is None:
+            return rota.rest()
+        rota.put(source, self._feed(source, connection))
+        return 0.0
 
     def _connected(self) -> Connection:
         """Open a connection. The claims without an answer are handed back before anything is claimed on it."""
@@ -219,6 +215,8 @@ class Producer(Threaded):
             for source in self._sources:
                 source.waiting.pause(self._paused.kinds)
                 source.resting.pause(self._paused.kinds)
+            if self._rota is not None:
+                self._rota.call_all()
 
     def _end_forgotten(self, connection: Connection) -> None:
         """Have jobs end that the table says we run and that we do not hold."""
@@ -236,9 +234,10 @@ class Producer(Threaded):
         if not again and not source.demand.jobs:
             source.feed.hunger()  # tell us when you run dry ...
             if self._is_full():
-                self._completer.call_when_written = self.wake  # ... and you when there is room in the ring ...
+                call = self.wake if self._rota is None else self._rota.await_room(source, self.wake)
+                self._completer.call_when_written = call  # ... and you when there is room in the ring ...
             # ... unless that has just happened.
-            return 0.0 if source.demand.wanted(self._ring_room(), source.feed.load()) else self._config.poll_interval
+            return 0.0 if source.demand.wanted(self._room(), source.feed.load()) else self._config.poll_interval
         if again and (source.cursor.due() or source.waits()):
             return 0.0
         # It has claimed all that there was: whoever wakes up for that gets the interpreter now, not after another round.
@@ -247,7 +246,11 @@ class Producer(Threaded):
 
     def _is_full(self) -> bool:
         """Tell whether nothing can be claimed before some outcomes are written."""
-        return self._ring_room() <= 0 or self._budget.room() <= 0
+        return self._room() <= 0 or self._budget.room() <= 0
+
+    def _room(self) -> int:
+        """Count the ids that a queue may claim now: of those that there is room for, its share."""
+        return self._ring_room() if self._rota is None else self._rota.share(self._ring_room())
 
     def _ring_room(self) -> int:
         """Count the ids that can be claimed before the ring may lose one that is not written yet."""
@@ -259,12 +262,13 @@ class Producer(Threaded):
         Jobs may wait for a worker of their kind, too. Return whether it may be worth to look again at once.
         """
         cursor, demand, receiver, before = source.cursor, source.demand, self._receiver, self._receiver.claimed
-        wanted = demand.wanted(self._ring_room(), source.feed.load())
+        wanted = demand.wanted(self._room(), source.feed.load())
         if not wanted or not (cursor.due() or waits):
             return False
         taken: list[list[Job[Any]]] = []
         part = last = None
         turn = cursor.take_turn()
+        cursor.words.holder = self._around.seat.number
         try:
             if waits or source.resting.first or source.resting.met:
                 self._look_beside(source, connection, wanted, taken)
@@ -316,6 +320,8 @@ class Producer(Threaded):
         if self.session.drop():  # else it is an attempt at a new one that has failed, and all has been said
             for source in self._sources:
                 source.cursor.distrust()
+        if self._rota is not None:
+            self._rota.distrust()
         until = time.monotonic() + pause
         while not self.stopping and (left := until - time.monotonic()) > 0:
             if self._poller.poll(left * 1000):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from fastq.jobs.job import Job
     from fastq.jobs.worker import Worker
-    from fastq.work.claim.producer import Source
+    from fastq.work.claim.sources import Source
     from fastq.work.codec.claimed import Claimed
     from fastq.work.cursor.claims import UnderWay
     from fastq.work.shared.lane import Feed, Outbox

@@ -1,7 +1,7 @@
 """Put available jobs to waiting if no process is to work their kind, before they are claimed: one write each instead of two.
 
 Run by the producer's thread of a worker process, in the queue's turn or after it has waited for the turn in vain: before the
-first claim that can bring a job to this process, and later when a claim has brought jobs of kinds without a worker here and there
+first claim that can bring a job to this host, and later when a claim has brought jobs of kinds without a worker here and there
 is backlog behind them, for there may be thousands. The jobs of such a claim are put to waiting by the completer. A job that is
 put to waiting leaves the index that claims go by, so it does not hold the low-water mark, as a job that claims pass over would.
 The main thread makes a `Resting` before the threads start; its attributes are then the producer's thread's alone.
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from fastq.board.cursor_words import CursorWords
     from fastq.postgres.db import Connection
 
-LOOK = 5_000
-"""Jobs that one look reads, and may write: some 50 ms, in the turn, when all of them are written; 5 ms when none is."""
+LOOK, SMALLEST_LOOK = 5_000, 100
+"""Jobs that one look reads, and may write: some 50 ms, in the turn, when all are written; 5 ms when none is. The several queues
+of a process share the first number, down to the second: the first looks into a hundred queues would read a whole backlog."""
 
 REST = 10.0
 """Seconds without a look after one that put nothing to waiting, or was refused: a guess; the completer does the same, later."""
@@ -39,20 +40,26 @@ REST = 10.0
 class Resting:
     """The looks of one process into one queue; the words are the host's."""
 
-    def __init__(self, words: CursorWords, queue: str, kinds: Iterable[str]) -> None:
+    def __init__(self, words: CursorWords, queue: str, kinds: Iterable[str], queues: int = 1) -> None:
         self.met = False  # a claim has brought jobs of unknown kinds since the last look; the receiver sets it
-        self.first = True  # no look of this process has seen a job yet; read by the producer
+        self._anew = False  # a kind was paused since the last look
         self._words = words
         self._queue = queue
         self._known = frozenset(kinds)
         self._kinds = sorted(self._known)  # without the paused ones
+        self._most = max(SMALLEST_LOOK, LOOK // queues)
         self._rests_until = 0.0  # monotonic
         self._seldom = Seldom()
 
     def pause(self, paused: frozenset[str]) -> None:
         """Put jobs of these kinds to waiting from now on, too, before the next claim."""
         self._kinds = unpaused(self._known, paused)
-        self.first, self._rests_until = True, 0.0
+        self._anew, self._rests_until = True, 0.0
+
+    @property
+    def first(self) -> bool:
+        """Tell whether no process of this host, which all know the same kinds, has seen a job here yet; read by the producer."""
+        return self._anew or not self._words.rested
 
     def look(self, connection: Connection) -> list[tuple[str, int]]:
         """Put jobs ahead of the cursor to waiting if nobody knows their kind; return these kinds, and a job of each."""
@@ -62,15 +69,15 @@ class Resting:
             return []
         self.met = False
         try:
-            what = (self._queue, self._kinds, *words.frontier, LOOK)
+            what = (self._queue, self._kinds, *words.frontier, self._most)
             looked, _, kinds, ids, _ = hints.sending(connection, lambda channel: connection.run_one("job_rest", *what, channel))
         except db.Error as error:  # a trigger of the user's, say: the claims go on without this
             if not sqlstate.row_refused(error):
                 raise
-            looked, kinds, ids = LOOK, [], []
+            looked, kinds, ids = self._most, [], []
             if self._seldom.lets(text := db.first_line(error)):
                 emit("rest.refused", level=logging.WARNING, queue=self._queue, again=REST, error=text)
         if looked:
-            self.first = False
+            self._anew, self._words.rested = False, 1
             self._rests_until = 0.0 if kinds else now + REST
         return list(zip(kinds, ids, strict=True))

@@ -29,11 +29,13 @@ import time
 from typing import TYPE_CHECKING
 
 from fastq.args.versions.names import unpaused
+from fastq.board.cursor_words import CALLED
 from fastq.events import emit
 from fastq.postgres import db, sqlstate
 from fastq.work.claim.demand import Portion
 from fastq.work.codec.claimed import Claimed
 from fastq.work.codec.codec import encode_ids
+from fastq.work.cursor.cursor import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -60,8 +62,10 @@ _CLAIM = struct.Struct(">q")
 class Waiting:
     """The waiting jobs of one queue, as one process sees them; the words are the host's."""
 
-    def __init__(self, words: CursorWords, queue: str, kinds: Iterable[str], config: Config) -> None:
-        self.look_at = 0  # monotonic ns before which `due` is false, as far as the hints go that were `heard`
+    def __init__(self, words: CursorWords, queue: str, kinds: Iterable[str], config: Config, *, peeked: bool = False) -> None:
+        self.look_at = (
+            NEVER if peeked else 0
+        )  # monotonic ns before which `due` is false, as far as the hints go that were `heard`
         self.heard = 0  # hints when `due` was asked last
         self._words = words
         self._queue = queue
@@ -69,7 +73,8 @@ class Waiting:
         self._kinds = sorted(self._known)  # without the paused ones
         self._resumed = False  # there are kinds among them for which no look has been made
         self._portion = Portion(config)  # of our own: rows that cannot be claimed are set aside as among the available ones
-        self._interval = int((config.poll_interval if config.poll_only else INTERVAL) * 1e9)
+        self.interval = config.poll_interval if config.poll_only else INTERVAL  # s; never changes
+        self._peeked = peeked  # one look at all queues, so often, calls for a look at this one
         self._rests_until = 0  # monotonic ns
         self._told: dict[str, float] = {}  # monotonic time by kind
 
@@ -83,7 +88,11 @@ class Waiting:
         """Tell whether a look can find something, and note in `look_at` when to ask again."""
         words = self._words
         self.heard = words.waiting_hints
-        at = 0 if self._resumed or self.heard != words.waiting_seen else words.waiting_looked_at + self._interval
+        looked_at = words.waiting_looked_at
+        if self._resumed or self.heard != words.waiting_seen or looked_at == CALLED:
+            at = 0
+        else:
+            at = NEVER if self._peeked else looked_at + int(self.interval * 1e9)
         self.look_at = max(at, self._rests_until)
         return time.monotonic_ns() >= self.look_at
 

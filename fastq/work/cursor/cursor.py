@@ -36,6 +36,9 @@ lagged, a schema made anew. New jobs then lie behind low. So the sequence is loo
 connection; where it is behind the frontier, all starts at zero. If it has overtaken the frontier again by the time we look,
 only the sweep, a re-scan from zero, finds the numbers that were given out in between: a lost connection calls for one as well. It
 also finds the jobs that all this should ever miss.
+Where processes work several queues, a look that would find nothing is not made at all: one look at all queues at once (peeks.py)
+takes the place of each queue's poll. It calls for a look where there is something, moves low-water marks up, and compares the
+sequence.
 It deliberately does not know why a claim is made, or how the jobs end.
 """
 
@@ -47,10 +50,11 @@ import time
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from fastq.board.cursor_words import CALLED
 from fastq.events import emit
 from fastq.work.cursor.claims import END, Claims, Part
-from fastq.work.cursor.looks import CHECK_INTERVAL, SWEEP_INTERVAL, Claim, Look, Rescan, marks_due, raise_to
-from fastq.work.cursor.low_water import LowWater
+from fastq.work.cursor.looks import SWEEP_INTERVAL, Claim, Look, Rescan, raise_to
+from fastq.work.cursor.low_water import LowWater, marks_due
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,8 +69,16 @@ TURN_WAIT, TURN_WAIT_AGAIN = 0.25, 0.02
 """Seconds to wait for the turn, and once more after that was in vain: a claim in it takes 1 to 5 ms. Its holder may be stopped,
 or a job may hold its interpreter, and a claim without the turn is still right."""
 
+NEVER = 2**62
+"""Above every monotonic time in ns."""
+
 MAX_STRETCH = 1_024
 """Numbers per wanted job in a part, at most: thinner than that, a claim from the frontier finds them as quickly."""
+
+
+THIN = 4
+"""Numbers per job from which on a part is not worth its statement, where another process of the host works another queue: it
+brings a quarter of what is wanted then."""
 
 
 class State(Enum):
@@ -98,10 +110,15 @@ ARROWS = {
 
 
 class Backlog:
-    """The backlog of one queue; the words are the cursor's."""
+    """The backlog of one queue; the words are the cursor's.
 
-    def __init__(self, words: CursorWords) -> None:
+    Where there are several queues, the numbers of each are thin, and the processes meet in different queues: so parts are taken
+    only where a claim has shown that the numbers are not.
+    """
+
+    def __init__(self, words: CursorWords, *, thick_only: bool = False) -> None:
         self._words = words
+        self._thick_only = thick_only
 
     @property
     def state(self) -> State:
@@ -120,10 +137,15 @@ class Backlog:
         words = self._words
         words.backlog, words.drained = 0, wakes
 
-    def is_at(self, priority: int, limit: int) -> bool:
+    def is_at(self, claimed: Claimed, limit: int) -> bool:
         """Note which priority has the backlog; tell whether the highest number must be read before a part can be taken of it."""
-        words = self._words
+        words, priority = self._words, claimed.priorities[-1]
         words.part_at = priority - 1
+        if self._thick_only:
+            span = max(claimed.seqs) - min(claimed.seqs)
+            words.stretch = 1 if span < THIN * (len(claimed.ids) - 1) else THIN
+            if words.stretch > 1:
+                return False
         return words.frontier[priority - 1] + limit > words.top
 
     def lead_to(self, top: int) -> None:
@@ -133,6 +155,8 @@ class Backlog:
     def take(self, limit: int, now: int) -> Part | None:
         """Take the next part, and leave its claim for after the turn; None beyond the numbers that are known to be given out."""
         words = self._words
+        if self._thick_only and words.stretch > 1:
+            return None
         at, after = words.part_at, words.frontier.tolist()
         end = after[at] + limit * max(1, words.stretch)
         if end > words.top:
@@ -166,13 +190,14 @@ class Cursor:
     next look puts right.
     """
 
-    def __init__(self, board_: Board, queue: int, name: str, poll_interval: float) -> None:
+    def __init__(self, board_: Board, queue: int, name: str, poll_interval: float, *, peeked: bool = False) -> None:
         self.name = name
+        self.peeked = peeked  # looks at all queues at once take the place of this one's polls
         self.words = words = board_.cursor(queue)
         self.claims = Claims(name)
         self.low_water = LowWater(name, words)
         self.rescan = Rescan(words)
-        self.parts = Backlog(words)
+        self.parts = Backlog(words, thick_only=peeked)
         self.waited_in_vain = False  # for the turn, the last time; looks.py reads it
         self._fd = board_.fd
         self._queue = queue
@@ -181,12 +206,12 @@ class Cursor:
     def due_at(self) -> int:
         """Return the monotonic ns from which on a look can find something, by the poll and by a re-scan that was put off.
 
-        It is 0 while there is backlog, or after a wake-up since the last look.
+        It is 0 while there is backlog, after a wake-up since the last look, and when a look was called for.
         """
         words = self.words
-        if words.backlog or words.drained != words.wakes:
+        if words.backlog or words.drained != words.wakes or words.looked_at == CALLED:
             return 0
-        poll_at = words.looked_at + self._poll_ns
+        poll_at = NEVER if self.peeked else words.looked_at + self._poll_ns
         return min(poll_at, words.owed) if words.owed else poll_at
 
     def due(self) -> bool:
@@ -204,15 +229,11 @@ class Cursor:
 
     def try_turn(self) -> bool:
         """Take the turn if no process of this host has it: a lock on the board's file. The kernel frees it if its holder dies."""
-        try:
-            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._queue)
-        except OSError:
-            return False
-        return True
+        return lock(self._fd, self._queue)
 
     def end_turn(self) -> None:
         """Let the next process claim."""
-        fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, self._queue)
+        unlock(self._fd, self._queue)
 
     def send_look(
         self, connection: Connection, name: Callable[[int], int], limit: int, take: Callable[[Claimed], object]
@@ -260,14 +281,14 @@ class Cursor:
     def distrust(self) -> None:
         """Have the next look check that all is as we left it: a connection was lost, and the next may be to another server."""
         words, now = self.words, time.monotonic_ns()
-        words.checked_at = now - int(CHECK_INTERVAL * 1e9)
+        words.checked_at = CALLED
         words.swept_at = now - int(SWEEP_INTERVAL * 1e9)
         words.top = 0  # no part is taken before it is known again which numbers have been given out
         self.look_again()
 
     def look_again(self) -> None:
-        """Have the next look come at once: the last one has failed."""
-        self.words.looked_at = time.monotonic_ns() - self._poll_ns
+        """Have the next look come at once: the last one has failed, or a look at all queues has found something."""
+        self.words.looked_at = CALLED
 
     def pass_by(self, tried: Tried, priority: int, seq: int) -> None:
         """Go on behind a job that cannot be claimed; the re-scan comes by again."""
@@ -283,3 +304,17 @@ class Cursor:
             positions[:] = memoryview(bytes(positions.nbytes)).cast("q")
         words.rescanning = words.mark_at = words.top = 0
         self.look_again()
+
+
+def lock(fd: int, byte: int) -> bool:
+    """Take a turn, which is a byte of the board's file, if no other process has it; the kernel frees it if its holder dies."""
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+    except OSError:
+        return False
+    return True
+
+
+def unlock(fd: int, byte: int) -> None:
+    """Give a turn back."""
+    fcntl.lockf(fd, fcntl.LOCK_UN, 1, byte)

@@ -25,9 +25,9 @@ import time
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from fastq.board.cursor_words import PRIORITIES
+from fastq.board.cursor_words import CALLED, PRIORITIES
 from fastq.work.cursor.claims import END, Tried
-from fastq.work.cursor.low_water import Read
+from fastq.work.cursor.low_water import Read, behind, marks_due
 
 if TYPE_CHECKING:
     from fastq.board.cursor_words import CursorWords
@@ -190,15 +190,16 @@ class Look:
             cursor.rescan.learn_whole(claimed, self._began, time.monotonic_ns())
         self._found(more=claimed.full or bool(words.rescanning))
         if claimed.full:
-            self._newest = cursor.parts.is_at(claimed.priorities[-1], self._limit)
+            self._newest = cursor.parts.is_at(claimed, self._limit)
 
     def _found(self, *, more: bool) -> None:
         """Note whether there is backlog, and which statements this look is still to send."""
         cursor, words, now = self._cursor, self._words, self._now
         # In the turn alone: without it, another process may have noted a newer mark meanwhile, and the low-water mark would move
         # up to it before anybody asked whether its transactions still write.
-        self._marks = not cursor.waited_in_vain and marks_due(words, now)
-        self._check = now - words.checked_at >= CHECK_INTERVAL * 1e9
+        # A queue that is drained is left to the looks at all queues, where there are such.
+        self._marks = not cursor.waited_in_vain and (more or not cursor.peeked) and marks_due(words, now)
+        self._check = words.checked_at == CALLED if cursor.peeked else now - words.checked_at >= CHECK_INTERVAL * 1e9
         if more:
             cursor.parts.more()
             return
@@ -327,16 +328,6 @@ class Rescan:
         words.owed, words.rescanned_at = 0, now
         if len(claimed.ids) <= FEW:
             words.rescan_took = min(now - began, int(LONGEST_PASS * 1e9))
-
-
-def behind(words: CursorWords) -> bool:
-    """Tell whether there is anything between the low-water marks and the frontiers."""
-    return any(front > low for front, low in zip(words.frontier, words.low, strict=True))
-
-
-def marks_due(words: CursorWords, now: int) -> bool:
-    """Tell whether the low-water marks can be moved: one is to be noted, or is old enough."""
-    return now >= words.mark_at if words.mark_at else behind(words)
 
 
 def raise_to(positions: memoryview, numbers: dict[int, int]) -> None:

@@ -166,3 +166,13 @@ class LowWater:
             words.frontier[at] = max(words.frontier[at], low)
             words.low[at] = low
         words.mark_at = 0
+
+
+def behind(words: CursorWords) -> bool:
+    """Tell whether there is anything between the low-water marks and the frontiers."""
+    return any(front > low for front, low in zip(words.frontier, words.low, strict=True))
+
+
+def marks_due(words: CursorWords, now: int) -> bool:
+    """Tell whether the low-water marks can be moved: one is to be noted, or is old enough."""
+    return now >= words.mark_at if words.mark_at else behind(words)

@@ -34,7 +34,7 @@ from fastq.service import Service
 from fastq.work.execute.mode import Phase, Teller
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from fastq.work.execute.mode import Mode, Slot, Unit
     from fastq.work.shared.lane import Outbox
@@ -66,13 +66,15 @@ class Watched:
 class Watchdog(Service):
     """Look after the slots of one process."""
 
-    def __init__(self, modes: Sequence[Mode], outbox: Outbox, grace: float) -> None:
+    def __init__(self, modes: Sequence[Mode], outbox: Outbox, grace: float, holds: Callable[[], bool] = lambda: True) -> None:
         self.given_up = 0  # slots that are stuck: the process is to be recycled
         self.kill_after = 0.0  # monotonic time by which it must have ticked again, or be killed; 0: it does not matter
         self._modes = modes
         self._watched = [Watched(mode, slot) for mode in modes for slot in mode.slots]
         self._outbox = outbox
         self._grace = grace
+        self._holds = holds  # whether the process may hold a job at all: a process that idles may have thousands of slots
+        self._held = True  # it did at the last tick
 
     def start(self) -> None:
         """Have jobs see that the process is not told to stop."""
@@ -92,7 +94,8 @@ class Watchdog(Service):
         """End overdue jobs."""
         now = time.monotonic()
         ends = []
-        for watched in self._watched:
+        held, self._held = self._held, self._holds()
+        for watched in self._watched if held or self._held else ():  # once more after the last job: nothing is to be kept of it
             job = watched.see(now)
             if job is not None:
                 ends.append(self._look(watched, job, now))
@@ -141,7 +144,7 @@ class Watchdog(Service):
 
     def executing(self) -> int:
         """Count the slots with jobs that are executing now and not given up."""
-        return sum(bool(watched.slot.held()) for watched in self._watched)
+        return sum(bool(watched.slot.held()) for watched in self._watched) if self._holds() else 0
 
     def cancel(self, ids: set[int]) -> None:
         """Tell these jobs, if they execute here or wait here for others, that they were cancelled."""

@@ -87,7 +87,8 @@ class Held:
         if jobs:
             self._outbox.jobs.extend(jobs)
             self._outbox.wake()
-            self._feeds[0].lanes[0].call_producer()  # a mark that calls it may have been among them
+            for feed in self._feeds:
+                feed.lanes[0].call_producer()  # a mark that calls it may have been among them
         return len(jobs)
 
 

@@ -174,6 +174,25 @@ class Dispatcher:
         return None
 
 
+OWN = 1 << 24
+"""Added to a queue's number in a call by its own executors: more than the queues of any process."""
+
+
+class Call:
+    """The call of the producer by those that execute the jobs of one queue: `call_producer` of its lanes."""
+
+    def __init__(self, queue: int, wake: Callable[[int], None]) -> None:
+        self.feed: Feed | None = None  # set once, before any thread starts
+        self._queue = queue
+        self._wake = wake
+
+    def __call__(self) -> None:
+        """Call, and note the time if nothing is left: the producer may be busy with other queues for a while."""
+        if self.feed is not None:
+            self.feed.look_whether_dry()
+        self._wake(OWN + self._queue)
+
+
 class Load(NamedTuple):
     """The jobs of one queue in one process."""
 
@@ -185,7 +204,9 @@ class Load(NamedTuple):
 class Feed:
     """The lanes of one queue."""
 
-    def __init__(self, number: int, name: str, lanes: list[Lane]) -> None:
+    def __init__(self, number: int, name: str, lanes: list[Lane], call: Call | None = None) -> None:
+        if call is not None:
+            call.feed = self
         self.number = number
         self.name = name
         self.lanes = lanes  # one per mode
@@ -199,6 +220,13 @@ class Feed:
         self.claimed = 0  # jobs so far; written by the producer's thread alone, here and in demand.py, like the next two
         self.handed = 0  # jobs that were handed out last, 0 once they are known to have run out
         self.handed_at = time.monotonic()
+        self.calls_when_dry = False  # in any case, not only when `hunger` was called; set once, by the producer's maker
+        self.dry_at = 0.0  # monotonic time at which one that executes found nothing left; written by its thread, if it calls
+
+    def look_whether_dry(self) -> None:
+        """Note the time if nothing waits any more; the thread of an executor that calls the producer does."""
+        if not any(len(inlet.inbox) for inlet in self._inlets):
+            self.dry_at = time.monotonic()
 
     def load(self) -> Load:
         """Count the jobs of the queue in this process."""
@@ -216,6 +244,8 @@ class Feed:
         if not jobs:
             return
         self.handed, self.handed_at = len(jobs), time.monotonic()
+        if self.calls_when_dry:
+            self.hunger()
         if self._gathering:
             jobs = self._gather(jobs, low)
         if jobs and self._first is not None:
