@@ -109,6 +109,17 @@ def test_once_it_is_proved_that_nothing_can_come_nothing_is_asked_until_a_number
     assert called(host) == ["reports"]
 
 
+def test_after_a_lost_connection_the_calm_is_not_believed(host, connection):
+    for _ in range(3):
+        peek(host, connection)
+    assert peek(host, connection) == [NUMBERS]
+
+    host.distrust()
+
+    assert host.due()
+    assert QUESTION in peek(host, connection)
+
+
 def test_the_same_proof_moves_the_low_water_marks_of_all_queues(host, connection):
     for queue in ("mails", "reports"):
         add(connection, queue, 3)

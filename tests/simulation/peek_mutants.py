@@ -105,8 +105,3 @@ def the_question_passes_over_locked_rows(patch):
 @mutant
 def nobody_notices_that_numbers_went_back(patch):
     patch.setattr(Peek, "_start_over", lambda peek, last: None)
-
-
-@mutant
-def a_lost_connection_is_no_reason_to_doubt(patch):
-    patch.setattr(Peeks, "distrust", lambda peeks: None)

@@ -44,12 +44,12 @@ It deliberately does not know why a claim is made, or how the jobs end.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import time
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from fastq.board import turns
 from fastq.board.cursor_words import CALLED
 from fastq.events import emit
 from fastq.work.cursor.claims import END, Claims, Part
@@ -229,11 +229,11 @@ class Cursor:
 
     def try_turn(self) -> bool:
         """Take the turn if no process of this host has it: a lock on the board's file. The kernel frees it if its holder dies."""
-        return lock(self._fd, self._queue)
+        return turns.take(self._fd, self._queue)
 
     def end_turn(self) -> None:
         """Let the next process claim."""
-        unlock(self._fd, self._queue)
+        turns.end(self._fd, self._queue)
 
     def send_look(
         self, connection: Connection, name: Callable[[int], int], limit: int, take: Callable[[Claimed], object]
@@ -304,17 +304,3 @@ class Cursor:
             positions[:] = memoryview(bytes(positions.nbytes)).cast("q")
         words.rescanning = words.mark_at = words.top = 0
         self.look_again()
-
-
-def lock(fd: int, byte: int) -> bool:
-    """Take a turn, which is a byte of the board's file, if no other process has it; the kernel frees it if its holder dies."""
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
-    except OSError:
-        return False
-    return True
-
-
-def unlock(fd: int, byte: int) -> None:
-    """Give a turn back."""
-    fcntl.lockf(fd, fcntl.LOCK_UN, 1, byte)

@@ -37,8 +37,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from fastq.board import turns
 from fastq.board.cursor_words import CALLED, PRIORITIES
-from fastq.work.cursor.cursor import lock, unlock
 from fastq.work.cursor.looks import CHECK_INTERVAL, SWEEP_INTERVAL
 from fastq.work.cursor.low_water import LowWater, Read, behind, marks_due
 
@@ -92,11 +92,11 @@ class Peeks:
 
     def try_turn(self) -> bool:
         """Take the turn of the peeks if no process of this host has it."""
-        return lock(self._fd, len(self.cursors))
+        return turns.take(self._fd, len(self.cursors))
 
     def end_turn(self) -> None:
         """Give the turn back."""
-        unlock(self._fd, len(self.cursors))
+        turns.end(self._fd, len(self.cursors))
 
     def send(self, connection: Connection) -> None:
         """Peek, in the turn."""
