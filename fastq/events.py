@@ -20,6 +20,7 @@ It deliberately does not configure logging (that is log.py) and keeps no history
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -59,6 +60,9 @@ microseconds: then far more end than such a subscriber takes (subscribing/tray.p
 
 EVERYTHING = "*"
 """The name that stands for all events, those of ASKED too."""
+
+_QUOTED = re.compile(r'[ "=\\]')
+"""The characters for which a printable value is put in quotes."""
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -267,6 +271,8 @@ def written(value: object) -> str:
     """Write a value so that it stays on its line and cannot be taken for anything else."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
     if isinstance(value, float):
         return f"{value:.6f}".rstrip("0").removesuffix(".")
     if isinstance(value, list | tuple | set | frozenset):
@@ -274,13 +280,15 @@ def written(value: object) -> str:
     text = str(value)
     if len(text) > MAX_VALUE:
         text = text[:MAX_VALUE] + "..."
-    if text and text.isprintable() and not any(mark in text for mark in ' "=\\'):
+    if text and text.isprintable() and not _QUOTED.search(text):
         return text
     return '"' + escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def escaped(text: str) -> str:
     r"""Write unprintable characters (line ends, escape sequences, marks that turn the direction of text) as \n or \xNN."""
+    if text.isprintable():  # as nearly all: mark by mark, a traceback of 400 took 40 us
+        return text
     return "".join(_NAMED.get(mark) or (mark if mark.isprintable() else _hex(ord(mark))) for mark in text)
 
 

@@ -4,6 +4,10 @@ Used in the executors' threads and on the event loop, where an outcome is made o
 writes an error: the producer's, the recovery's, a chore's, a singleton's. Texts are capped and cleaned here, once, so that
 Postgres never refuses a batch because of one of them.
 
+What a traceback says of a frame depends on its code and its place in it alone, and a kind mostly fails at one place, again and
+again. Making those lines takes most of the time of a traceback, so they are kept (`_frames`). Any thread reads and fills that
+table, always with the same values; it is emptied when it is full.
+
 `told`, `trace_of`, `name_of` and `text_of` run code of the user's (`__str__`, `__repr__`), which may raise anything at all: it is
 caught here. It may wait, too, so a thread that all jobs depend on does not call them.
 """
@@ -11,10 +15,14 @@ caught here. It may wait, too, so a thread that all jobs depend on does not call
 from __future__ import annotations
 
 import re
+import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from types import CodeType, TracebackType
 
 MAX_TEXT = 16_384
 """Characters kept of a traceback or message: its first and last half. A guess at how much a person reads."""
@@ -30,6 +38,17 @@ CONCEALED = "__fastq_concealed__"
 
 CHAIN = 20
 """Exceptions of a chain that are looked at for it: more than code of the user's puts around one; a chain may have no end."""
+
+FRAMES = 1_024
+"""Frames whose lines are kept: 0.4 MB of text. An application has some hundred places at which jobs fail; a guess."""
+
+REPEATED = 3
+"""Times that a traceback shows one line of code in a row: what the library then says instead, it says itself."""
+
+_PECULIAR = (BaseExceptionGroup, SyntaxError, NameError, ImportError)
+"""Exceptions of which a traceback tells more than their own text, by other rules in each Python."""
+
+_frames: dict[tuple[int, int, int], tuple[CodeType, str]] = {}  # the code is kept, or another one could take its id
 
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -48,7 +67,7 @@ def trace_of(error: BaseException) -> str:
     """Return the traceback of an exception of the user's, from its `work` on, as much of it as is kept."""
     frames = _without_ours(error)
     try:
-        trace = "".join(traceback.format_exception(type(error), error, frames))
+        trace = _plain_trace(error, frames) or "".join(traceback.format_exception(type(error), error, frames))
     except BaseException as another:  # noqa: BLE001 - it trips over notes that are no list, a SyntaxError without a line ...
         trace = "".join([*traceback.format_tb(frames), f"(the rest could not be written: {name_of(another)})"])
     return capped(_without_hidden(trace, error))
@@ -127,6 +146,36 @@ def _without_ours(error: BaseException) -> Any:
     while trace is not None and trace.tb_next is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(OURS):
         trace = trace.tb_next
     return trace
+
+
+def _plain_trace(error: BaseException, frames: TracebackType | None) -> str:
+    """Return the very text that the library makes of an exception, of kept lines; "" where it is not one of the plain ones."""
+    chained = error.__cause__ is not None or (error.__context__ is not None and not error.__suppress_context__)
+    if chained or frames is None or isinstance(error, _PECULIAR) or hasattr(sys, "tracebacklimit"):
+        return ""
+    lines = ["Traceback (most recent call last):\n"]
+    last: object = None
+    repeated = 0
+    frame: TracebackType | None = frames
+    while frame is not None:
+        code, number = frame.tb_frame.f_code, frame.tb_lineno
+        repeated = repeated + 1 if (code, number) == last else 1
+        if repeated > REPEATED:
+            return ""
+        last = code, number
+        key = id(code), frame.tb_lasti, number
+        _, text = _frames.get(key) or _keep(key, code, frame)
+        lines.append(text)
+        frame = frame.tb_next
+    return "".join([*lines, *traceback.format_exception_only(error)])
+
+
+def _keep(key: tuple[int, int, int], code: CodeType, frame: TracebackType) -> tuple[CodeType, str]:
+    """Make the lines of a frame."""
+    if len(_frames) >= FRAMES:
+        _frames.clear()
+    _frames[key] = made = code, "".join(traceback.format_tb(frame, limit=1))
+    return made
 
 
 def _escaped(found: re.Match[str]) -> str:
