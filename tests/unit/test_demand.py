@@ -1,17 +1,18 @@
 """How much is held ready: the pace of what has ended, and how it grows where all that was handed out ran out."""
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from fastq.board.board import Board
 from fastq.config import Config
-from fastq.work.claim.demand import GROWTH, PACE_KEPT, PACE_WINDOW, READY, Demand
+from fastq.work.claim.demand import ENOUGH, GROWTH, LONGEST, PACE_KEPT, PACE_WINDOW, READY, Demand
 from fastq.work.cursor.cursor import Cursor
 from fastq.work.execute.threads import ThreadLane
 from fastq.work.shared.budget import Budget
-from fastq.work.shared.lane import Feed
+from fastq.work.shared.lane import Feed, Mark
 from tests.unit.test_budget import claimed
 
 EXECUTORS = 4
@@ -126,3 +127,102 @@ def test_args_are_looked_at_where_the_statement_has_counted_large_ones(demand, c
     demand.brought(claimed(size, counted=counted))
 
     assert demand._budget.came == came * size
+
+
+class Answer:
+    """What a demand looks at in a claim."""
+
+    def __init__(self, count):
+        self.ids, self.args, self.counted = range(count), b"", 0
+
+
+@pytest.fixture
+def paced(feed, config):
+    """Give a demand whose queue has ended a hundred jobs a second, as far as it looks back."""
+    config = replace(config, prefetch=0.05)
+    made = Demand(feed, feed.cursor, Budget(config.prefetch_bytes, 8), config)
+    made._measured_at = time.monotonic() + 3600.0
+    made.pace = 100.0
+    return made
+
+
+def test_where_executors_idle_during_a_claim_more_is_held_ready_up_to_a_limit(feed, paced):
+    ready = []
+    for _ in range(10):
+        paced.brought(Answer(1))
+        ready.append(paced.prefetch(feed.load()))
+
+    assert ready[:2] == [10, 20], "twice as much each time, from 5"
+    assert ready[-1] == 100 * LONGEST
+
+
+def test_where_executors_have_work_during_a_claim_no_more_is_held_ready(feed, paced):
+    feed.lanes[0].resting.clear()
+    for _ in range(5):
+        paced.brought(Answer(1))
+
+    assert paced.prefetch(feed.load()) == 5
+
+
+def test_without_backlog_as_much_is_held_ready_as_is_configured(feed, paced):
+    paced.brought(Answer(1))
+    feed.cursor.words.backlog = 0
+    paced.brought(Answer(1))
+
+    assert paced.prefetch(feed.load()) == 5
+
+
+def test_claims_that_come_in_good_time_have_less_be_held_ready_again(feed, paced):
+    for _ in range(3):
+        paced.brought(Answer(1))
+    feed.lanes[0].inbox.extend([object()] * 1_000)
+    paced.brought(Answer(1))
+    assert paced.prefetch(feed.load()) == int(100 * LONGEST * ENOUGH)
+
+    for _ in range(100):
+        paced.brought(Answer(1))
+    assert paced.prefetch(feed.load()) == 5
+
+
+def test_a_program_that_wants_nothing_held_ready_has_nothing_held_ready(feed, config):
+    none = Demand(feed, feed.cursor, Budget(config.prefetch_bytes, 8), replace(config, prefetch=0.0))
+    none.pace = 100.0
+    for _ in range(5):
+        none.brought(Answer(1))
+
+    assert none.prefetch(feed.load()) == 0
+
+
+def marks(feed):
+    """Return after how many jobs each mark of the inbox calls."""
+    return [place for place, item in enumerate(feed.lanes[0].inbox) if item is Mark.REFILL]
+
+
+def test_a_call_that_came_too_early_is_followed_by_another_when_the_inbox_runs_low(feed, paced):
+    feed.lanes[0].resting.clear()
+    paced.pace = 10_000.0
+    assert paced.wanted(10_000, feed.load()) == 500
+    paced.brought(Answer(500))
+    feed.put([object()] * 500, paced.low)
+    assert marks(feed) == [250]
+    for _ in range(251):
+        feed.lanes[0].inbox.popleft()  # the executors have come to the mark ...
+
+    paced.pace = 4_000.0  # ... and slower work
+    assert paced.wanted(10_000, feed.load()) == 0
+    for _ in range(3):
+        paced.mark_again()
+
+    assert marks(feed) == [150], "100 jobs are left then, and no more than one mark comes"
+
+
+def test_no_mark_comes_where_the_pace_has_not_fallen(feed, paced):
+    feed.lanes[0].resting.clear()
+    paced.pace = 10_000.0
+    paced.wanted(10_000, feed.load())
+    paced.brought(Answer(500))
+    feed.put([object()] * 500, paced.low)
+
+    assert paced.wanted(10_000, feed.load()) == 0
+    paced.mark_again()
+    assert marks(feed) == [250]

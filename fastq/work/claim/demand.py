@@ -7,7 +7,8 @@ each answer (`brought`):
 
     Demand     as many jobs as the executors can start, and as many again as they will start soon. Jobs are held ready at the
                pace at which they have ended lately, so slow jobs are not hoarded by one process while another idles, and fast
-               ones come by the thousand.
+               ones come by the thousand. Where executors stood idle while a claim was under way, more are held ready: the
+               claim's thread has to wait for the interpreter between its steps, behind all executors that want it too.
     Portion    a claim that fails is tried again with half the jobs, down to one, and the size is doubled again while claims
                that filled it go well. A single job that the database refuses to change (a trigger of the user's raises, its
                args are too large for an answer) is set aside for a while, so that the others behind it are claimed.
@@ -50,6 +51,16 @@ GROWTH = 8
 """If all jobs that were handed out have ended while there was backlog, up to this many times as many are held ready next. The
 pace of so few says little, so it has to prove itself again; with 8, jobs of microseconds come by the thousand after four claims
 instead of ten. Not without backlog: after a trickle of quick jobs one process would hoard the slow ones that come next."""
+
+LONGEST = 0.25
+"""Seconds of the pace to hold ready at most, where claims take so long that less runs out. A claim needs the interpreter some
+six times, and behind sixteen executors that all compute it waits 40 ms for it each time (median). A whole second kept the
+executors no busier, and left one of two processes with half a second of jobs at the end of a backlog (docs/adr/0046). Nor is it
+more than a whole claim: jobs of microseconds have that ready by their pace."""
+
+ENOUGH = 0.8
+"""Factor by which that becomes less with each claim that came when more than half of what was left at its call still waited: one
+that took long by accident is forgotten after eight. A guess."""
 
 ASIDE = 60.0
 """Seconds until a job that was refused is tried again: the figure of the chores, for the same reason."""
@@ -129,6 +140,8 @@ class Demand:
         self._worked = 0.0  # seconds before that which are not in the pace yet
         self._was_dry = False  # as of then: nothing was left, and nothing had come since
         self._ended = 0
+        self._times = 1.0  # as much as config.prefetch says is held ready
+        self._marked = 0  # jobs that are left in the inbox behind the last mark
 
     def wanted(self, room: int, load: Load) -> int:
         """Return how many jobs to claim now, 0 for none, and bound the cursor's next claim; `room` is the ring's."""
@@ -151,7 +164,15 @@ class Demand:
         self.portion.brought(count, len(claimed.args))
         if claimed.counted != 0:  # else none of the args is large
             self._budget.took(claimed)
+        self._look_ahead()
+        self._marked = self.low
         self._cursor.claims.bound = self.portion.bound(self._budget)
+
+    def mark_again(self) -> None:
+        """Have the producer called once more, when the inbox runs low, if the pace has fallen and its call came too early."""
+        if 0 < self.low < self._marked:
+            self._marked = self.low
+            self._feed.mark(self.low)
 
     def prefetch(self, load: Load) -> int:
         """Return how many jobs to hold ready beyond those that the executors can start at once."""
@@ -168,7 +189,21 @@ class Demand:
             self._measured_at, self._worked = now, worked
         if feed.handed and not load.waiting and self._cursor.words.backlog:
             self._ran_dry(now, load.busy)
-        return min(READY * config.batch, int(self.pace * config.prefetch))
+        ready = self.pace * config.prefetch
+        return min(READY * config.batch, int(max(ready, min(self._times * ready, config.batch))))
+
+    def _look_ahead(self) -> None:
+        """Hold more ready if executors stood idle while the claim was under way, and less if it came in good time."""
+        prefetch = self._config.prefetch
+        if not self._cursor.words.backlog:
+            self._times = 1.0
+            return
+        load = self._feed.load()
+        if not load.waiting:
+            if prefetch and 2 * load.busy <= self._feed.concurrency:
+                self._times = max(1.0, min(2 * self._times, LONGEST / prefetch))
+        elif 2 * load.waiting > self.low:
+            self._times = max(1.0, ENOUGH * self._times)
 
     def _working(self, now: float) -> float:
         """Return for how long there was something to execute since the last measurement, as far as it is known.

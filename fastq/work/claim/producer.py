@@ -232,6 +232,7 @@ class Producer(Threaded):
             self._claim_failed(source, error)
             again = True
         if not again and not source.demand.jobs:
+            source.demand.mark_again()
             source.feed.hunger()  # tell us when you run dry ...
             if self._is_full():
                 call = self.wake if self._rota is None else self._rota.await_room(source, self.wake)

@@ -87,6 +87,10 @@ class Lane(ABC):
         self.inbox.extend(_marked(jobs, low))
         self.wake()
 
+    def mark(self, low: int) -> None:
+        """Add a mark before the last `low` jobs, in front if there are no more. The producer's."""
+        self.inbox.insert(-low, Mark.REFILL)
+
     def drain(self) -> list[Job[Any]]:
         """Take out all jobs that have not started, and drop marks. The main thread's or the producer's, beside running slots."""
         jobs = []
@@ -123,6 +127,11 @@ class Dispatcher:
         with self._lock:
             self.inbox.extend(_marked(jobs, low))
             self._fill()
+
+    def mark(self, low: int) -> None:
+        """Add a mark before the last `low` jobs, in front if there are no more."""
+        with self._lock:
+            self.inbox.insert(-low, Mark.REFILL)
 
     def leave(self, lane: Lane) -> None:
         """Give up the place of a job that has ended in a lane; the caller looks into that lane's inbox next."""
@@ -238,6 +247,11 @@ class Feed:
         """Have us called when nothing waits any more."""
         for inlet in self._inlets:
             inlet.hungry = True
+
+    def mark(self, low: int) -> None:
+        """Have us called when so many jobs are left; a lane that gathers calls by its own rule."""
+        if self._first is not None:
+            self._first.mark(low)
 
     def put(self, jobs: list[Job[Any]], low: int) -> None:
         """Hand jobs out, if there are any: to the dispatcher before several lanes, or to the only lane."""
