@@ -29,6 +29,7 @@ from fastq.events import emit
 from fastq.jobs.job import JobTimeout
 from fastq.texts import told
 from fastq.work.execute.mode import Mode, Slot, Teller
+from fastq.work.execute.punctual import new_loop
 from fastq.work.execute.settle import settle
 from fastq.work.shared import forks
 from fastq.work.shared.lane import Lane, Mark
@@ -98,7 +99,7 @@ class Loop(Mode):
         self.guests: Callable[[], Sequence[Slot]] = tuple  # slots of others whose coroutines run here; the main thread's
         self._slots: list[LoopSlot] = []  # of all lanes; complete before the loop runs
         self._finished = False  # written by the main thread
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._thread = threading.Thread(target=self._run_loop, name="fastq loop", daemon=True)
 
     @property
