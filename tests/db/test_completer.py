@@ -1,6 +1,7 @@
 """The completer's batches: each part is written once, and what an unarchived kind returns leaves no row."""
 
 import struct
+import threading
 import time
 from dataclasses import dataclass
 
@@ -309,3 +310,23 @@ def test_a_429_is_an_event_of_the_process_that_has_written_it(connection, comple
 
     assert complete([plain, refused]) == ["job.rate_limited"]
     assert living(connection, refused.id)["state"] == "scheduled"
+
+
+def test_a_failed_job_that_somebody_cancels_while_its_failure_is_written_ends_cancelled(connection, other, complete):
+    first, second = claimed(connection, "kept", "kept")
+    for job in (first, second):
+        job.outcome = failed(job, "boom")
+    other.execute("begin")
+    other.execute("update fastq.job set cancel_requested = true where id = $1", first.id)
+    told = []
+    writing = threading.Thread(target=lambda: told.extend(complete([first, second])))
+    writing.start()
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    wait_for(lambda: connection.execute(waiting) == [(1,)], what="the statement to wait for the row")
+    other.execute("commit")
+    writing.join()
+
+    assert "ownership.lost" not in told
+    row = archived(connection, first.id)
+    assert (row["state"], [error["error"] for error in row["errors"]]) == ("cancelled", ["boom"])
+    assert living(connection, second.id)["state"] == "retryable"

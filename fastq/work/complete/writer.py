@@ -44,7 +44,7 @@ from fastq.work.complete.tally import BATCH, Untold
 from fastq.work.complete.writes import cut, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from fastq.config import Config
     from fastq.jobs.job import Job
@@ -150,6 +150,8 @@ class Writer:
             rows, row = connection.run_blobs(name, parameters)
         answered = part.write.columns or part.write.hinted
         count = int.from_bytes(row[0] or b"", "big") if answered else rows
+        if count < len(part.jobs) and part.write.again:
+            count += self._once_more(part, parameters)
         ours = count == len(part.jobs)
         if not ours and not part.write.unsure:
             emit("ownership.lost", level=logging.WARNING, count=len(part.jobs) - count)
@@ -175,6 +177,12 @@ class Writer:
             return [self._encode_ids(sorted(ids)), self._encode_ids(list({batch.claim for batch in batches}))]
         columns = (column.encode([*map(column.value, fates)]) for column in part.write.columns)
         return [self._encode_ids(ids), self._encode_ids([job.batch.claim for job in jobs]), *columns]
+
+    def _once_more(self, part: Part, parameters: Sequence[bytes]) -> int:
+        """Run the statement of a part again; return how many rows it has found that it had left."""
+        name, connection = part.write.statement, self.session.open()
+        _, row = hints.sending(connection, lambda to: connection.run_blobs(name, [*parameters, to.encode() if to else None]))
+        return int.from_bytes(row[0] or b"", "big")
 
     def _went_well(self) -> None:
         self._losses = 0

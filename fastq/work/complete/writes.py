@@ -70,6 +70,7 @@ class Write(NamedTuple):
     hinted: bool = False  # its last parameter is the channel of the hints, null for none
     tell: Callable[[Sequence[Job[Any]], Sequence[Fate]], None] | None = None  # reports the jobs that it has written
     unsure: bool = False  # rows that are no longer ours are as expected
+    again: bool = False  # a row that somebody else changes under the statement may be left by it, and found by a second one
 
 
 def _size(fate: Fate) -> int:
@@ -120,14 +121,22 @@ WRITES = (
         unsure=True,
     ),
     Write("job_crashed", lambda it: it.unsure and it.crashed, (DELAYS, ERRORS, CRASHES), _size, hinted=True, unsure=True),
-    Write("job_retry", lambda it: it.unsure and not it.limited, (DELAYS, CHARGED, ERRORS), _size, hinted=True, unsure=True),
+    Write(
+        "job_retry",
+        lambda it: it.unsure and not it.limited,
+        (DELAYS, CHARGED, ERRORS),
+        _size,
+        hinted=True,
+        unsure=True,
+        again=True,
+    ),
     Write("job_finish_late", lambda it: it.caused, (STATES, ERRORS, CAUSES, CHARGED), _size, hinted=True, tell=_tell_late),
     Write("job_finish", lambda it: it.state is not None, (STATES, ERRORS, OUTPUTS), _size, hinted=True),
     Write("job_bar", lambda it: it.barred, (GATES,), hinted=True),
     Write("job_rate_limited", lambda it: it.limited, (LIMITED,), hinted=True, tell=LIMITS.tell),
     Write("job_crashed", lambda it: it.crashed, (DELAYS, ERRORS, CRASHES), _size, hinted=True),
     Write("job_park", lambda it: it.parked, (DELAYS, PARKS), hinted=True),
-    Write("job_retry", lambda it: it.state is None, (DELAYS, CHARGED, ERRORS), _size, hinted=True),
+    Write("job_retry", lambda it: it.state is None, (DELAYS, CHARGED, ERRORS), _size, hinted=True, again=True),
 )
 
 
