@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 /* --- cdef begins --- */
-#define FQ_ABI 1         /* grows with every change of this contract */
+#define FQ_ABI 2         /* grows with every change of this contract */
 #define FQ_MAX_FIELDS 64 /* the seen fields of a row are bits of a uint64_t */
 #define FQ_MAX_DEPTH 64  /* what enqueue allows; args by hand have 3 or 4 */
 
@@ -50,6 +50,7 @@
 #define FQ_FLOAT 2 /* double */
 #define FQ_BOOL 3  /* uint8_t, 0 or 1 */
 #define FQ_TEXT 4
+#define FQ_RAW 5 /* any JSON value, as its bytes; of a field alone */
 
 /* What stands at a row of a column instead of a plain value. */
 #define FQ_VALUE 0
@@ -81,7 +82,8 @@ typedef struct {
  *   text       at least size + fields * rows bytes: the strings of each
  *              string field, of every row, each followed by NUL (empty for
  *              null, missing or a marked row); of a float field only the
- *              FQ_DIGITS.
+ *              FQ_DIGITS; of a raw field the values of the rows that have
+ *              one, null included, each followed by a comma.
  *   text_ends  fields: where in `text` a field's part ends; it begins where
  *              the one before it ends.
  *   odd        fields: how many flags are not FQ_VALUE.

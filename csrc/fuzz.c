@@ -49,6 +49,22 @@ static void *block(size_t size) {
     return made;
 }
 
+/* Check that raw values, each followed by a comma, are a list of so many. */
+static void check_raw(const char *text, size_t size, size_t count) {
+    CHECK((size == 0) == (count == 0));
+    if (size == 0) {
+        return;
+    }
+    char *list = block(size + 1);
+    fq_error error;
+    list[0] = '[';
+    memcpy(list + 1, text, size);
+    CHECK(list[size] == ',');
+    list[size] = ']';
+    CHECK(fq_json_check(list, size + 1, FQ_MAX_DEPTH, &error) == FQ_OK);
+    free(list);
+}
+
 /* Check what fq_decode_flat has left. */
 static void check_columns(const fq_columns *out, const fq_field *fields,
                           size_t width, size_t rows) {
@@ -75,6 +91,9 @@ static void check_columns(const fq_columns *out, const fq_field *fields,
             nuls += out->text[at] == 0;
         }
         CHECK(nuls == (fields[field].type == FQ_TEXT ? rows : digits));
+        if (fields[field].type == FQ_RAW) {
+            check_raw((const char *)out->text + start, end - start, rows - odd);
+        }
         const uint8_t *text = (const uint8_t *)out->text + start;
         CHECK(json_utf8_prefix(text, end - start) == end - start);
         start = end;
@@ -87,7 +106,7 @@ static void try_decode(uint8_t shape, size_t rows, const char *data,
     fq_field fields[6];
     size_t width = (size_t)shape % 6 + 1;
     for (size_t i = 0; i < width; i++) {
-        uint8_t type = (uint8_t)(i % 4 + 1);
+        uint8_t type = (uint8_t)(i % 5 + 1);
         fields[i] = (fq_field){names[i], (uint32_t)strlen(names[i]), type,
                                shape >> 3 & 1, shape >> 4 & 1};
     }

@@ -30,7 +30,7 @@ class Attrs:
     items: list[int] = attrs.field(factory=list)
 
 
-@attrs.define
+@attrs.define(slots=False)
 class FlatAttrs:
     n: int
     s: str = "?"

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 
-from fastq.work.codec import twin
+from fastq.work.codec import shapes, twin
 
 try:
     from fastq.work.codec import core as c_twin
@@ -27,5 +27,5 @@ def core(monkeypatch) -> ModuleType:
 def c_core(monkeypatch) -> ModuleType:
     if c_twin is None:
         pytest.skip("the C core was not built")
-    monkeypatch.setattr(c_twin, "FEWEST", 1)
+    monkeypatch.setattr(shapes, "FEWEST", 1)
     return c_twin

@@ -165,7 +165,7 @@ OTHER_VERSION = """
 import sys
 from types import SimpleNamespace
 from fastq import _fastq
-lib = SimpleNamespace(**{name: getattr(_fastq.lib, name) for name in dir(_fastq.lib)} | {"FQ_ABI": 2})
+lib = SimpleNamespace(**{name: getattr(_fastq.lib, name) for name in dir(_fastq.lib)} | {"FQ_ABI": 3})
 sys.modules["fastq._fastq"] = SimpleNamespace(ffi=_fastq.ffi, lib=lib)
 from fastq import errors
 from fastq.work.codec import codec

@@ -3,7 +3,9 @@
 import gc
 import sys
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from datetime import date, datetime
+from typing import Annotated, Generic, Literal, TypedDict, TypeVar
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -13,6 +15,7 @@ from fastq.errors import ArgsError
 from fastq.work.codec import twin
 from fastq.work.codec.codec import decode
 from tests.codec.claims import SHAPES, Attrs, Checked, Flat, Nested, Own, claimed, workers_of
+from tests.codec.differences import comparable
 
 FLAT = Kind("flat", Flat)
 GOOD = b'{"n": 1}'
@@ -203,17 +206,101 @@ def test_a_struct_and_a_typed_dict_are_read_too(codec):
     assert read(codec, [GOOD, GOOD], Kind("mapping", Mapping))[0] == [{"n": 1}] * 2
 
 
-def test_only_flat_args_without_conversions_of_their_own_are_read_by_column(core):
+def test_args_with_a_flat_field_and_without_conversions_of_their_own_are_read_by_column(core):
     @dataclass
-    class Anything:
+    class NothingFlat:
+        items: list[int]
+        x: list[str]
+
+    @dataclass
+    class ObjectsInside:
         n: int
-        x: Any
+        x: dict[str, int]
 
     by_column = {shape.__name__ for shape in SHAPES if core.plan_of(Kind("x", shape).codec) is not None}
 
-    assert by_column == {"Flat", "FlatAttrs", "Slots", "Own", "Checked", "Keywords"}
-    assert core.plan_of(Kind("x", Anything).codec) is None
+    assert by_column == {"Flat", "FlatAttrs", "Nested", "Slots", "Own", "Checked", "Keywords"}
+    assert core.plan_of(Kind("x", NothingFlat).codec) is None
+    assert core.plan_of(Kind("x", ObjectsInside).codec) is None
+    assert core.plan_of(Kind("x", Typical).codec).width == 8
     assert core.plan_of(Kind("x", Own).codec).width == 2
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Boxed(Generic[T]):
+    n: int
+    things: T
+
+
+@dataclass
+class BoxedInts(Boxed[list[int]]):
+    pass
+
+
+def test_a_field_whose_type_another_class_tells_is_read_as_that(codec):
+    kind = Kind("boxed", BoxedInts)
+
+    (good, bad), refused = read(codec, [b'{"n":1,"things":[1,2]}', b'{"n":1,"things":["a"]}'], kind)
+
+    assert good == BoxedInts(1, [1, 2])
+    assert isinstance(bad, ArgsError)
+    assert refused == [1]
+
+
+@dataclass
+class Typical:
+    id: int
+    at: datetime
+    day: date
+    key: UUID
+    sort: Literal["a", "b"]
+    share: Annotated[float, msgspec.Meta(ge=0.0)]
+    items: list[int] = field(default_factory=lambda: [7])
+    by: tuple[int, ...] | None = None
+
+
+FIRST = (
+    '"id":1,"at":"2026-11-20T08:00:00Z","day":"2026-11-20","key":"00000000-0000-0000-0000-000000000001","sort":"a","share":0.5'
+)
+ROWS = {
+    "all": f'{{{FIRST},"items":[1,2],"by":[1]}}',
+    "defaults": f"{{{FIRST}}}",
+    "null": f'{{{FIRST},"by":null}}',
+    "spaces": "{ " + FIRST.replace(":1,", " : 1 , ") + ' , "items" : [ 1 , 2 ] , "by" : [ ] }',
+    "another order": f'{{"by":[],"items":[],{FIRST}}}',
+    "an unknown key": f'{{"x":[[]],{FIRST},"y":{{}}}}',
+    "a wrong value": f'{{{FIRST},"items":["a"]}}',
+    "a value out of range": f"{{{FIRST.replace('0.5', '-0.5')}}}",
+    "null for what is none": f'{{{FIRST},"items":null}}',
+    "no JSON": f'{{{FIRST},"items":[1,]}}',
+    "a field is missing": '{"id":1}',
+}
+
+
+@pytest.mark.parametrize("others", [[], ["all"], ["defaults", "all", "null"]])
+@pytest.mark.parametrize("row", ROWS)
+def test_fields_that_are_not_flat_are_read_as_the_twin_reads_them(codec, row, others):
+    rows = [ROWS[name].encode() for name in [*others, *["all"] * 8, row, *others]]
+    kind = Kind("typical", Typical)
+
+    assert comparable(read(codec, rows, kind)) == comparable(read(twin, rows, kind))
+
+
+def test_defaults_of_fields_that_are_not_flat_are_each_jobs_own(codec):
+    first, second = read(codec, [ROWS["defaults"].encode()] * 2, Kind("typical", Typical))[0]
+
+    assert first.items == second.items == [7]
+    assert first.items is not second.items
+
+
+def test_a_batch_finds_nothing_of_the_one_before_in_its_room(codec):
+    kind = Kind("typical", Typical)
+    for count in (1, 500, 3, 64, 1, 2_000, 2):
+        rows = [ROWS["all" if number % 3 else "defaults"].encode() for number in range(count)]
+        assert read(codec, rows, kind) == read(twin, rows, kind)
 
 
 def test_plain_rows_are_read_by_the_core_and_not_by_its_twin(core, monkeypatch):

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     Read = Callable[[ArgsCodec[Any], bytes, int], tuple[list[Any], list[int]]]
 
 SMALL = 64
-"""Jobs of a kind below which the Python twin is faster: a call into C with its buffers costs 5 to 13 us before the first job,
-msgspec's 1."""
+"""Jobs of a kind below which the Python twin is faster, whatever their args are (shapes.py): nobody else is asked then."""
 
 Jobs = list[Job[Any]]
 
@@ -56,6 +55,10 @@ class Twin(Protocol):
 
     def read(self, codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], list[int]]:
         """Read the args of `count` jobs of a kind."""
+        raise NotImplementedError
+
+    def worth(self, codec: ArgsCodec[Any], count: int) -> bool:
+        """Tell whether it reads the args of so many jobs of a kind faster than the Python twin."""
         raise NotImplementedError
 
     def encode_ints(self, values: Sequence[int]) -> bytes:
@@ -202,6 +205,11 @@ def in_use() -> str:
     return "python" if chosen() is twin else "c"
 
 
+def decoder(args: ArgsCodec[Any], count: int) -> str:
+    """Name the twin that reads the args of so many jobs of a kind, and how; asked by `fastq bench`."""
+    return "c, by column" if count >= SMALL and chosen().worth(args, count) else "python, by msgspec"
+
+
 def decode(
     claimed: Claimed,
     workers: Mapping[str, Worker[Any]],
@@ -214,7 +222,7 @@ def decode(
     `choose` is given the jobs of each batch that can run, and may have some of them timed (timed.py).
     """
     good, bad, unknown, barred = made = Decoded([], [], [], [])
-    few, many = (read, read) if read else (twin.read, chosen().read)
+    many = chosen()
     whole = True
     for batch, rows, blob in _batches(claimed):
         whole = len(rows) == len(claimed.ids)
@@ -227,7 +235,9 @@ def decode(
         batch.found(worker, rows[0])
         if batch.ends is KEPT and not worker.archive:
             batch.ends = UNKEPT
-        args, refused = (few if len(rows) < SMALL else many)(worker.kind.reading(batch.version), blob, len(rows))
+        reading, count = worker.kind.reading(batch.version), len(rows)
+        reader = read or (many.read if count >= SMALL and many.worth(reading, count) else twin.read)
+        args, refused = reader(reading, blob, count)
         jobs = list(map(Job, ids, attempts, args, rows, repeat(batch)))
         for place in refused:
             jobs[place].outcome = jobs[place].args

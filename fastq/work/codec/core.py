@@ -1,15 +1,16 @@
 """The codec through the C core: the answers of twin.py, faster. csrc/README.md tells which path wins where.
 
-C reads flat args (csrc/fastq.h) by column, without the interpreter lock; here the columns become lists in a few calls each,
-and the lists become objects. A row that C marks, a batch that is mostly such rows, a `__post_init__` that raises: the Python
-twin reads those. Types that are not flat never come here: msgspec's whole-batch decoder is the best there is for them.
+C reads args (csrc/fastq.h) by column, without the interpreter lock; here the columns become lists in a few calls each,
+and the lists become objects. Of a field that is not flat (a list, a time, an object) C gives the bytes of the values, and
+msgspec reads the whole column in one call. A row that C marks, a batch that is mostly such rows, a value or a `__post_init__`
+that raises: the Python twin reads those. Types whose objects cannot be filled never come here, nor those without a flat field:
+msgspec's whole-batch decoder is the best there is for them.
 Sizes are checked before each call, its code after it. `read` runs in the producer's thread of a worker process, the encoders in
 that thread and in the completer's, all by codec.py. The plans of the kinds are the only state. A plan is filled in by the first
-thread that needs it, always with the same values, so any thread may read it; all else belongs to one call.
+thread that needs it, always with the same values, so any thread may read it; its spare room is taken out by the call that uses
+it, and put back behind it; all else belongs to one call.
 
-Objects are filled as msgspec does it, past `__init__`, by a loop with their attributes as its targets:
-`for o, o.user, o.text in zip(made, users, texts): pass`. Its text depends on the fields, so it is compiled once per kind, as
-dataclasses compile an `__init__`: 0.12 us for an object of 5 fields instead of 0.15 by `map(cls, *columns)`.
+shapes.py says which classes these are, and makes the functions that fill their objects.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import dataclasses
 from array import array
 from itertools import compress, repeat
-from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -28,28 +28,31 @@ from fastq._fastq import ffi, lib
 from fastq.errors import ArgsError
 from fastq.work.codec import twin
 from fastq.work.codec.claimed import BETWEEN
+from fastq.work.codec.shapes import FLAT, fewest, fields_of, filler, flat_type, reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from fastq.args.text import ArgsCodec
-
-FEWEST = 2
-"""Fields below which msgspec is as fast, and simpler."""
 
 MOSTLY = 4
 """A batch with more than one marked row in so many is read by the twin as a whole."""
 
+ABI = 2
+"""The version of the contract (csrc/fastq.h) that this module keeps."""
+
+SPARE = 8_192
+"""Words of room that a plan keeps for its next small batch: without that, a call costs a third more before the first job."""
+
 SIZE_LIMIT = 2**31
 """Bytes of a blob from which on the twin takes it; a claim is bounded far below (`prefetch_bytes`)."""
 
-_TYPES: dict[type, tuple[int, Literal["q", "d", "?"]]] = {
-    msgspec.inspect.IntType: (lib.FQ_INT, "q"),
-    msgspec.inspect.FloatType: (lib.FQ_FLOAT, "d"),
-    msgspec.inspect.BoolType: (lib.FQ_BOOL, "?"),
-    msgspec.inspect.StrType: (lib.FQ_TEXT, "q"),
-}
-if lib.FQ_ABI != 1:
+Column = tuple[int, Literal["q", "d", "?"]]
+_TYPES: dict[type, Column] = dict(
+    zip(FLAT, ((lib.FQ_INT, "q"), (lib.FQ_FLOAT, "d"), (lib.FQ_BOOL, "?"), (lib.FQ_TEXT, "q")), strict=True)
+)
+_RAW: Column = (lib.FQ_RAW, "q")
+if lib.FQ_ABI != ABI:
     raise ImportError("the C core is of another version: build it again, with make build")
 
 
@@ -58,19 +61,22 @@ class _Plan:
 
     def __init__(self, cls: type, fields: Sequence[msgspec.inspect.Field], *, forbid_unknown_keys: bool) -> None:
         self._cls = cls
-        self._fill = _filler([field.name for field in fields])
+        self._fill = filler([field.name for field in fields])
         self._filled = False  # one object of the class has been; set by the first thread
         self._after = getattr(cls, "__post_init__" if dataclasses.is_dataclass(cls) else "__attrs_post_init__", None)
         self.width = len(fields)
+        self.fewest = fewest(cls, fields)
         self.forbid = forbid_unknown_keys
         self.defaults = [(field.default, field.default_factory) for field in fields]
-        flat = [_flat_type(field.type) for field in fields]
-        self.types = [_TYPES[type_] for type_, _ in flat]
+        flat = [flat_type(field.type) for field in fields]
+        self.types = [_TYPES.get(type_, _RAW) for type_, _ in flat]
+        self.readers = {number: reader(cls, field) for number, field in enumerate(fields) if self.types[number] is _RAW}
+        self.spare: list[_Room] = []  # one at most
         self._names = [ffi.from_buffer(field.encode_name.encode()) for field in fields]  # C points there
         self.specs = ffi.new("fq_field[]", self.width)
         for spec, field, name, (type_, nullable) in zip(self.specs, fields, self._names, flat, strict=True):
             spec.name, spec.name_size = name, len(name)
-            spec.type, spec.nullable, spec.required = _TYPES[type_][0], nullable, field.required
+            spec.type, spec.nullable, spec.required = _TYPES.get(type_, _RAW)[0], nullable, field.required
 
     def build(self, columns: Sequence[Sequence[Any]]) -> list[Any]:
         """Make the objects; raises any exception of a `__post_init__`.
@@ -89,15 +95,6 @@ class _Plan:
         return made
 
 
-def _filler(names: Sequence[str]) -> Callable[..., None]:
-    columns = ", ".join(f"column{number}" for number in range(len(names)))
-    targets = ", ".join(f"o.{name}" for name in names)
-    scope: dict[str, Any] = {}
-    exec(f"def fill(made, {columns}):\n for o, {targets} in zip(made, {columns}): pass", scope)  # noqa: S102 - names are identifiers
-    fill: Callable[..., None] = scope["fill"]
-    return fill
-
-
 _plans: WeakKeyDictionary[ArgsCodec[Any], _Plan | None] = WeakKeyDictionary()  # written by the first thread; plans are equal
 
 
@@ -109,37 +106,19 @@ def plan_of(codec: ArgsCodec[Any]) -> _Plan | None:
 
 
 def _make_plan(codec: ArgsCodec[Any]) -> _Plan | None:
-    cls: Any = codec.type  # typed as a class, but `Box[int]` may stand there
-    if not codec.as_written or not isinstance(cls, type) or not _is_plain(cls):
+    fields = fields_of(codec)
+    if fields is None or len(fields) > lib.FQ_MAX_FIELDS:
         return None
-    fields = getattr(msgspec.inspect.type_info(cls), "fields", ())
-    if not FEWEST <= len(fields) <= lib.FQ_MAX_FIELDS or any(_flat_type(field.type)[0] not in _TYPES for field in fields):
+    try:
+        return _Plan(codec.type, fields, forbid_unknown_keys=codec.forbid_unknown_keys)
+    except (TypeError, NameError, RecursionError):  # the type of a field cannot be told alone
         return None
-    if not all(field.name.isascii() and field.name.isidentifier() and not iskeyword(field.name) for field in fields):
-        return None
-    return _Plan(cls, fields, forbid_unknown_keys=codec.forbid_unknown_keys)
 
 
-def _is_plain(cls: Any) -> bool:
-    """Say whether objects can be made empty and then given their attributes, and nothing else belongs to making them."""
-    if cls.__new__ is not object.__new__ or cls.__setattr__ is not object.__setattr__:  # frozen ones are slow to fill
-        return False
-    if dataclasses.is_dataclass(cls):
-        fields = dataclasses.fields(cls)
-        return all(field.init for field in fields) and len(fields) == len(cls.__dataclass_fields__)  # no InitVar
-    attributes = getattr(cls, "__attrs_attrs__", ())
-    plain = all(a.init and a.converter is None and a.validator is None for a in attributes)
-    return bool(attributes) and plain and not hasattr(cls, "__attrs_pre_init__")
-
-
-def _flat_type(type_: Any) -> tuple[type, bool]:
-    """Return the kind of a field's type, and whether None is allowed beside it. Constraints are for msgspec."""
-    if isinstance(type_, msgspec.inspect.UnionType):
-        others = [part for part in type_.types if not isinstance(part, msgspec.inspect.NoneType)]
-        if len(others) == 1 and type_.includes_none:
-            return _flat_type(others[0])[0], True
-    constrained = any(getattr(type_, name) is not None for name in getattr(type_, "__struct_fields__", ()))
-    return (object if constrained else type(type_)), False
+def worth(codec: ArgsCodec[Any], count: int) -> bool:
+    """Tell whether C reads the args of so many jobs of a kind faster than the twin."""
+    plan = plan_of(codec)
+    return plan is not None and count >= plan.fewest
 
 
 def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], list[int]]:
@@ -151,6 +130,7 @@ def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], lis
     try:
         values = columns.lists()
         if not columns.bad:
+            columns.leave()
             return plan.build(values), []
         good, marked = columns.good_and_marked()
         args = plan.build([list(compress(column, good)) for column in values])
@@ -166,6 +146,19 @@ _ONE_IF_OK = bytes(code == lib.FQ_OK for code in range(256))
 _allocate = ffi.new_allocator(should_clear_after_alloc=False)
 
 
+class _Room:
+    """Memory for the columns of a batch, and what C is told about it."""
+
+    def __init__(self, width: int, words: int) -> None:
+        self.words = words
+        memory = _allocate("uint64_t[]", words)
+        self.view = memoryview(ffi.buffer(memory))  # keeps the memory
+        self.start = ffi.cast("char *", memory)
+        self.sizes = ffi.new("size_t[]", 2 * width)
+        self.out, self.error = ffi.new("fq_columns *"), ffi.new("fq_error *")
+        self.out.values, self.out.text_ends, self.out.odd = memory, self.sizes, self.sizes + width
+
+
 class _Columns:
     """The columns that C made of a blob. One block of memory, in the sections that fq_columns names."""
 
@@ -176,17 +169,21 @@ class _Columns:
         self._codes_at = self._flags_at + width * count
         self._text_at = self._codes_at + count
         capacity = len(blob) + width * count
-        memory = _allocate("uint64_t[]", (self._text_at + capacity) // 8 + 1)
-        self._view = memoryview(ffi.buffer(memory))  # keeps the memory
-        start, sizes = ffi.cast("char *", memory), ffi.new("size_t[]", 2 * width)
-        parts = (memory, start + self._flags_at, start + self._codes_at, start + self._text_at, capacity, sizes, sizes + width, 0)
-        out, error = ffi.new("fq_columns *", parts), ffi.new("fq_error *")
-        code = lib.fq_decode_flat(blob, len(blob), count, plan.specs, width, plan.forbid, out, error)
+        self._room = room = _room_of(plan, (self._text_at + capacity) // 8 + 1)
+        self._view, start, out = room.view, room.start, room.out
+        out.flags, out.row_codes, out.text = start + self._flags_at, start + self._codes_at, start + self._text_at
+        out.text_capacity = capacity
+        code = lib.fq_decode_flat(blob, len(blob), count, plan.specs, width, plan.forbid, out, room.error)
         self.bad: int = out.bad
         self.usable = code == lib.FQ_OK and self.bad * MOSTLY <= count
         if self.usable:
-            numbers = ffi.unpack(sizes, 2 * width)
+            numbers = ffi.unpack(room.sizes, 2 * width)
             self._ends, self._odd = [*numbers[:width], 0], numbers[width:]  # [-1] is where the first text begins
+
+    def leave(self) -> None:
+        """Leave the room to the next batch, if it is small; nothing here is of use any more."""
+        if self._room.words <= SPARE and not self._plan.spare:
+            self._plan.spare.append(self._room)
 
     def good_and_marked(self) -> tuple[bytes, list[int]]:
         """Return 1 for each row that C read and 0 for the others, and the numbers of the others."""
@@ -203,9 +200,13 @@ class _Columns:
         flags = bytes(self._view[self._flags_at + field * count :][:count]) if odd else b""
         if odd == count and flags.count(lib.FQ_NULL) == count:
             return [None] * count
+        values: list[Any]
         if type_ == lib.FQ_TEXT:
-            values: list[Any] = self._text(field).split("\0")
+            values = self._text(field).split("\0")
             values.pop()
+        elif type_ == lib.FQ_RAW:
+            values = self._raw(field, count - odd)
+            return self._spread(values, flags, field) if odd else values
         else:
             start = 8 * field * count
             values = self._view[start : start + (count if format_ == "?" else 8 * count)].cast(format_).tolist()
@@ -216,6 +217,30 @@ class _Columns:
     def _text(self, field: int) -> str:
         start, end = self._ends[field - 1], self._ends[field]
         return str(self._view[self._text_at + start : self._text_at + end], "utf-8")
+
+    def _raw(self, field: int, count: int) -> list[Any]:
+        """Read the values of a field that is not flat."""
+        start, end = self._ends[field - 1], self._ends[field]
+        if start == end:
+            return []
+        column = self._view[self._text_at + start : self._text_at + end - 1]  # without the last comma
+        values = self._plan.readers[field](b"".join((b"[", column, b"]")))
+        if len(values) != count:
+            raise ValueError(f"the column of a field has {len(values)} values, {count} were counted")
+        return values
+
+    def _spread(self, values: list[Any], flags: bytes, field: int) -> list[Any]:
+        """Return the values of all rows, where some have none."""
+        given, (default, factory) = iter(values), self._plan.defaults[field]
+        made: list[Any] = []
+        for flag in flags:
+            if flag == lib.FQ_VALUE:
+                made.append(next(given))
+            elif flag == lib.FQ_NULL:  # the row is marked
+                made.append(None)
+            else:
+                made.append(default if factory is NODEFAULT else factory())
+        return made
 
     def _patch(self, values: list[Any], flags: bytes, field: int) -> None:
         """Put in the values that C leaves out: nulls, defaults, floats that Python's own parser rounds."""
@@ -230,6 +255,16 @@ class _Columns:
                 values[row] = float(next(digits))
             else:
                 values[row] = default if factory is NODEFAULT else factory()
+
+
+def _room_of(plan: _Plan, words: int) -> _Room:
+    """Return room for so many words: what the plan has to spare, or new one."""
+    if words > SPARE:
+        return _Room(plan.width, words)
+    try:
+        return plan.spare.pop()
+    except IndexError:  # the first batch, or another thread has it
+        return _Room(plan.width, SPARE)
 
 
 def encode_ints(values: Sequence[int]) -> bytes:

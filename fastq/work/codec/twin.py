@@ -34,6 +34,12 @@ def read(codec: ArgsCodec[Any], blob: bytes, count: int) -> tuple[list[Any], lis
     return found, [row for row, value in enumerate(found) if type(value) is ArgsError]
 
 
+def worth(codec: ArgsCodec[Any], count: int) -> bool:
+    """Tell that these args are not for another twin than this one."""
+    del codec, count
+    return False
+
+
 def encode_ints(values: Sequence[int]) -> bytes:
     """Encode a bigint[] in Postgres' binary format."""
     return _fixed(INT8, 8, "iq", values)
