@@ -110,7 +110,8 @@ def _measure(connection: Connection, config: Config, options: argparse.Namespace
     result: dict[str, Any] = {
         "machine": report.machine(),
         "versions": report.versions(connection),
-        "settings": report.settings(connection, config, options.jobs, options.rounds) | {"args": options.args},
+        "settings": report.settings(connection, config, options.jobs, options.rounds)
+        | {"args": options.args, "decoder": load.decoder(options.args, config)},
     }
     figures = report.Figures()
     names: Sequence[str] = FIGURES
@@ -205,7 +206,7 @@ def _parser() -> Parser:
         "--archive", action=argparse.BooleanOptionalAction, default=None, help="keep a row of each completed job [default: on]"
     )
     parser.add_argument(
-        "--args", choices=load.ARGS, default="id", help="what the route's jobs carry: one number, or six fields [default id]"
+        "--args", choices=load.ARGS, default="flat", help="what the route's jobs carry: six fields, or one number [default flat]"
     )
     parser.add_argument("--skip", type=_parts, default=(), metavar="PART,...", help=f"leave out: {', '.join(PARTS)}")
     parser.add_argument(

@@ -18,11 +18,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fastq import admin
+from fastq.args.kinds import kind_of_type
 from fastq.args.options import DEFAULT_QUEUE
+from fastq.bench.app import FlatArgs, NoopArgs
 from fastq.errors import FastqError
 from fastq.postgres import db, sqlstate
 from fastq.schema.migrate import migrate
 from fastq.sql import pins
+from fastq.work.codec import codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +53,7 @@ from generate_series(1, $1::bigint) as number
 """By the args of the jobs; their classes are in app.py."""
 
 ARGS = tuple(_FILL)
+_KINDS = {"id": NoopArgs, "flat": FlatArgs}
 
 _VACUUM = "vacuum (analyze) fastq_bench.job"
 _CHECKPOINT = "checkpoint"
@@ -83,6 +87,11 @@ def fresh_schema(config: Config) -> Iterator[Connection]:
                 connection.execute(_DROP)
     finally:
         connection.close()
+
+
+def decoder(args: str, config: Config) -> str:
+    """Name what reads such args in a worker process that claims them by the batch."""
+    return codec.decoder(kind_of_type(_KINDS[args]).codec, config.batch)
 
 
 def settle(connection: Connection, jobs: int) -> None:
