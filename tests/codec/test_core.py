@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fastq.args.kinds import Kind
 from fastq.errors import ConfigError
 from fastq.work.codec import codec as door
+from tests.codec.claims import Attrs, Flat, Frozen, Nested, Slots
 
 ROOT = Path(__file__).parent.parent.parent
 CSRC = ROOT / "csrc"
@@ -139,6 +141,21 @@ def run(tmp_path, *arguments):
         pytest.skip("the compiler has no sanitizers here")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shape", "few", "many"),
+    [(Flat, 63, 64), (Slots, 255, 256), (Nested, 255, 256), (Frozen, 10_000, None), (Attrs, 10_000, None)],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_c_reads_the_args_of_a_shape_from_so_many_jobs_on_as_make_it_faster(core, monkeypatch, shape, few, many):
+    monkeypatch.setattr(door, "_twin", core)
+    args = Kind("x", shape).codec
+
+    assert door.decoder(args, few) == "python, by msgspec"
+    assert many is None or door.decoder(args, many) == "c, by column"
+    monkeypatch.setattr(door, "_twin", door.twin)
+    assert door.decoder(args, many or few) == "python, by msgspec"
 
 
 @pytest.mark.parametrize("wanted", ["python", "c", "auto"])

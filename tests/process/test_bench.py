@@ -106,7 +106,8 @@ def test_a_result_says_what_it_was_measured_on_and_how(measured):
     assert result["versions"].keys() >= {"fastq", "python", "postgres", "psycopg"}
     expected = {"jobs": 5_000, "rounds": 2, "procs": 2, "threads": 3, "batch": 5_000, "archive": True, "synchronous_commit": "on"}
     assert result["settings"].items() >= expected.items()
-    assert result["settings"]["codec"]
+    assert result["settings"]["args"] == "flat"
+    assert result["settings"]["decoder"] == ("c, by column" if result["settings"]["codec"] == "c" else "python, by msgspec")
 
 
 def test_its_schema_goes_and_that_of_the_application_stays(measured):

@@ -120,6 +120,20 @@ def test_the_mark_stands_where_so_many_jobs_are_left(lane, count, low, at):
     assert [line.index(Mark.REFILL) if Mark.REFILL in line else None, len(line)] == [at, count + (at is not None)]
 
 
+@pytest.mark.parametrize("lanes", ["one", "several"])
+@pytest.mark.parametrize(("low", "before"), [(1, 4), (4, 1), (5, 0), (9, 0)])
+def test_another_mark_is_put_where_so_many_jobs_are_left_or_in_front(lane, lanes, low, before):
+    loop = ThreadLane(lane.board, EXECUTORS, lambda: None)
+    loop.mode = "loop"
+    feed = Feed(0, "default", [lane, loop] if lanes == "several" else [lane])
+    inbox = feed.dispatcher.inbox if feed.dispatcher else lane.inbox
+    inbox.extend(range(5))
+
+    feed.mark(low)
+
+    assert (inbox.index(Mark.REFILL), len(inbox)) == (before, 6)
+
+
 def test_jobs_that_are_taken_out_before_they_start_leave_their_places_to_others(lane):
     loop = ThreadLane(lane.board, EXECUTORS, lambda: None)
     loop.mode = "loop"
