@@ -3,8 +3,8 @@
 The main thread of a worker process makes all of it before any other thread starts. Shared by the producer's thread (puts jobs
 into inboxes, and into the outbox those that cannot run here), the threads that execute (take jobs out, put them into the outbox),
 the completer's thread (takes jobs out of the outbox) and the main thread (takes out jobs that have not started, as the producer's
-thread does after an absence, puts STOP in, and puts jobs that were given up into the outbox). `deque.append`, `popleft`, `pop`
-and `extend` are atomic in CPython, so there is no lock per job.
+thread does after an absence, puts STOP in, and puts jobs that were given up into the outbox). `deque.append`, `popleft`, `pop`,
+`extend` and `insert` are atomic in CPython, so there is no lock per job.
 
 A queue has a `Feed`: its lanes, and the inlets through which jobs come to them. There is a lane for each mode
 (work/execute/mode.py) that the app's workers are of. If there is one, it is the inlet: jobs go straight into that lane's inbox.
