@@ -8,13 +8,13 @@ Two ways to run a statement:
 - `run(name, *params)`: through psycopg's cursor, Python values in, rows of Python values out. For everything that is not hot.
   Nothing is prepared: a prepared statement fails for good once a migration has changed the type of a column in its answer.
 - `run_blobs(name, params)`: prepared once, binary values in and out as bytes, one blocking libpq call. For claim and complete:
-  libpq's asynchronous route gives the interpreter lock back and takes it again several times a statement, and behind a busy
-  executor each of those costs up to a switch interval (5 ms); the blocking call does it once.
+  libpq's asynchronous route gives the interpreter lock back several times a statement, and behind a busy executor each of those
+  costs up to a switch interval (5 ms); the blocking call does it once.
 
 A blocking call has no deadline of its own. `deadline` is published before each statement and cleared after it; a watchdog
 (the main thread of a process or of the supervisor) calls `cut()` on a connection that has passed it, which shuts the socket
 down and makes the call return with an error. TCP keepalives would not do: they do not see a frozen peer. The cut is for a server
-that does not answer; one that does ends the statement itself a little earlier (SERVER_FIRST).
+that does not answer; one that does ends the statement itself before (SERVER_FIRST).
 
 We send UTF-8, so every session says so itself, against other settings of the URL, the environment or the role. A database that
 could not hold every character is refused.
@@ -25,8 +25,8 @@ A pinned session has a search path of ours, and is sent the files' own text; any
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
+import select
 import socket
 import threading
 import time
@@ -40,14 +40,13 @@ from psycopg.rows import tuple_row
 
 from fastq.errors import DatabaseUnavailable, LeaseError
 from fastq.postgres import moments
-from fastq.postgres.hearing import Hearing
 from fastq.postgres.urls import check_url, options_of
 from fastq.sql.pins import OPERATORS_SETTINGS, PINNED_SETTINGS
 from fastq.sql.qualified import qualified as qualified_text
 from fastq.sql.statements import qualified, statement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from fastq.config import Config
 
@@ -56,7 +55,7 @@ Lost = (psycopg.OperationalError, psycopg.InterfaceError)
 """The connection is gone or unusable: its owner opens a new one. Whether the statement took effect is unknown."""
 
 CONNECT_TIMEOUT = 10
-"""Seconds to wait for a connection. libpq counts whole seconds and waits for ever by default; River's figure."""
+"""Seconds to wait for a connection. libpq counts whole seconds and by default has no end; River's figure."""
 
 ENCODING = "UTF8"
 """The encoding of each session and of the database. The bytes of claims, completions and COPY are written and read as UTF-8; for
@@ -86,12 +85,13 @@ class Connection:
         self.raw = raw
         self._qualify = qualify
         self._statement = qualified if qualify else statement
-        self._owned = owned  # False: the caller handed it in, and only the caller may end it
+        self._owned = owned  # False: the caller alone may end it
         self.schema = schema
         self.timeout = timeout
         self.deadline: float | None = None  # written by the owner, read by the watchdog
         self.prepares = prepare  # not where sessions are shared with others
         self._prepared: set[str] = set()
+        self._notified: list[psycopg.Notify] = []  # what has come while a statement ran
         self.no_hints_until = 0.0  # monotonic; the owner's: hints.py
         self.backend_pid = raw.info.backend_pid
 
@@ -167,13 +167,23 @@ class Connection:
 
     def listen(self, channel: str) -> None:
         """Begin to receive the notifications of a channel; the name has been checked by `Config`."""
-        _ = self.notifications  # they are kept from here on
+        self.raw.add_notify_handler(self._notified.append)
         self.execute(f'listen "{channel}"')
 
-    @functools.cached_property
-    def notifications(self) -> Callable[[float | None], list[str]]:
-        """Give the function that waits for notifications."""
-        return Hearing(self.raw).within
+    def notifications(self, timeout: float | None) -> list[str]:
+        """Return the payloads that arrive within `timeout` seconds, all that came with the first at once.
+
+        The driver's own wait ends up to a millisecond early, again and again (docs/adr/0045).
+        """
+        poller, pgconn = select.poll(), self.raw.pgconn
+        poller.register(self.raw.fileno(), select.POLLIN)
+        if not self._notified and poller.poll(timeout and math.ceil(timeout * 1e3)):
+            pgconn.consume_input()
+        found = [one.payload for one in self._notified]
+        self._notified.clear()
+        while (one := pgconn.notifies()) is not None:
+            found.append(one.extra.decode())
+        return found
 
     @property
     def usable(self) -> bool:
@@ -186,7 +196,7 @@ class Connection:
             with socket.socket(fileno=socket.dup(self.raw.fileno())) as twin:
                 twin.shutdown(socket.SHUT_RDWR)
         except (OSError, psycopg.Error):
-            return  # closed already: there is nothing to wait for
+            return  # closed already
 
     def close(self) -> None:
         """End the session."""
@@ -324,8 +334,3 @@ def driver() -> dict[str, str]:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's text, for logs and one-line messages."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-def lock_key(purpose: str, schema: str) -> int:
-    """Return the key of an advisory lock: it lets one session at a time do something (the purpose) in a schema."""
-    return int.from_bytes(hashlib.blake2b(f"fastq {purpose} {schema}".encode(), digest_size=8).digest(), signed=True)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from fastq.config import migrate_command
 from fastq.errors import DatabaseUnavailable, MigrationError
 from fastq.postgres import db, sqlstate
+from fastq.postgres.advisory import lock_key
 from fastq.sql.statements import in_schema
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def _preamble(schema: str) -> list[str]:
         "select set_config(name, '0', true) from pg_catalog.pg_settings where name = 'transaction_timeout'",
         "set local standard_conforming_strings = on",  # else a backslash in our patterns is an escape
         "set local client_min_messages = warning",
-        f"select pg_advisory_xact_lock({db.lock_key('migrate', schema)})",
+        f"select pg_advisory_xact_lock({lock_key('migrate', schema)})",
     ]
 
 

@@ -29,6 +29,7 @@ from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from fastq.postgres import db, sqlstate
+from fastq.postgres.advisory import lock_key
 from fastq.sql.statements import in_schema
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def _transaction(connection: Connection, hold: Callable[[], None]) -> Iterator[l
     try:
         connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
         connection.execute("set local search_path = pg_catalog")  # a session that a pooler shares has its role's
-        connection.execute(f"select pg_advisory_xact_lock({db.lock_key('partitions', connection.schema)})")
+        connection.execute(f"select pg_advisory_xact_lock({lock_key('partitions', connection.schema)})")
         hold()
         yield succeeded
         connection.execute("commit")

@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from fastq.errors import DatabaseUnavailable, MigrationError
 from fastq.postgres import db, embedded
-from fastq.postgres.db import lock_key
+from fastq.postgres.advisory import lock_key
 from fastq.schema.migrate import check, migrate, migrations, script
 from tests.helpers import execute, wait_for
 

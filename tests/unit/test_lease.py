@@ -15,7 +15,7 @@ from fastq.errors import ConfigError, LeaseError
 from fastq.leases import lease
 from fastq.leases.elector import Elector
 from fastq.leases.lease import JITTER, MARGIN, RENEW_AT, Answer, Lease, Watch, identity, trust_of
-from fastq.postgres.db import lock_key
+from fastq.postgres.advisory import lock_key
 
 ROOT = Path(__file__).parent.parent.parent
 PRINT = "from fastq.leases.lease import identity; print(identity())"
