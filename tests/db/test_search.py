@@ -380,3 +380,17 @@ def test_the_words_of_moments_take_times_of_any_zone(connection, operator):
 
     assert ids(operator, f"ended-since:{before}") == [job]
     assert ids(operator, f"ended-until:{before}") == []
+
+
+def test_a_look_grows_while_its_time_has_another_reason_than_its_rows():
+    pace = walks.Pace()
+    for _ in range(20):
+        pace.took(0.3, pace.look)  # however few rows it reads
+    grown = pace.look
+    pace.took(0.9, pace.look)
+    shrunk = pace.look
+    quick = walks.Pace()
+    quick.took(0.001, quick.look)
+    quick.took(0.3, quick.look)
+
+    assert (grown, shrunk, quick.look) == (walks.MOST, walks.MOST // 2, walks.FIRST)

@@ -38,6 +38,10 @@ FEWEST, FIRST, MOST = 500, 2_000, 50_000
 QUICK, SLOW = 0.05, 0.2
 """Seconds of a look: after a quicker one the next is twice as large, after a slower one half as large."""
 
+FIXED, LASTING = 1.5, 0.5
+"""A look that takes up to so many times as long as the quickest one takes that time for something else than its rows: for pages
+of the day that have no summary yet, which each look reads. Then the next one is larger, up to so many seconds of a look."""
+
 SHORT, LONG = timedelta(seconds=5), timedelta(days=400)
 """The window of time of the first look at finished jobs; and that from which on the next one has no beginning."""
 
@@ -83,7 +87,17 @@ class Pace:
 
     def __init__(self) -> None:
         self.look = FIRST
+        self._least = float("inf")  # seconds of the quickest look lately
         self.span: timedelta | None = SHORT  # of finished jobs; None: the window has no beginning
+
+    def took(self, seconds: float, rows: int | None) -> None:
+        """Choose the size of the next look by the time that one took, and its rows; None: it ran into a limit of time."""
+        if rows is not None:
+            self._least = min(seconds, self._least * 1.1)
+        if seconds < max(QUICK, min(FIXED * self._least, LASTING)):
+            self.look = min(self.look * 2, MOST)
+        elif seconds > SLOW and (rows is None or (seconds > 2 * self._least and 2 * rows >= self.look)):
+            self.look = max(self.look // 2, FEWEST)  # so many rows were the reason
 
 
 def walk(
@@ -238,11 +252,9 @@ class Walk:
         times = (since or EARLIEST, until or LATEST, below)
         began = time.monotonic()
         rows = yield Ask("job_search", (self._stored, low, high, living, ended, look, *times, self.left), bounded=True)
-        took = time.monotonic() - began
-        if took < QUICK:
-            self._pace.look = min(self._pace.look * 2, MOST)
-        elif took > SLOW and (not rows or 2 * (high - low if look is None else max(rows[0][0], rows[0][3])) >= self._pace.look):
-            self._pace.look = max(self._pace.look // 2, FEWEST)  # so many rows were the reason
+        self._pace.took(
+            time.monotonic() - began, None if not rows else high - low if look is None else max(rows[0][0], rows[0][3])
+        )
         self.stuck = not rows
         if self.stuck:
             return 0, high, None, 0
