@@ -83,6 +83,17 @@ def test_jobs_that_lie_below_the_low_water_mark_call_for_no_look(host, connectio
     assert called(host) == []
 
 
+def test_a_job_that_somebody_has_locked_counts(host, connection, database):
+    add(connection, "mails")
+    with psycopg.connect(database) as other:
+        other.execute("select from fastq.job for update")
+
+        asked = [peek(host, connection) for _ in range(4)]
+
+        assert called(host) == ["mails"]
+        assert all(QUESTION in sent for sent in asked)
+
+
 def test_a_paused_queue_is_not_called_and_keeps_the_calm_away(host, connection):
     add(connection, "mails")
     admin.pause_queue(connection, "mails")

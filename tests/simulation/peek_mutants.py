@@ -1,4 +1,7 @@
-"""The looks at all queues at once with one of their rules broken: what the simulation of several queues must find."""
+"""The looks at all queues at once with one of their rules broken: what the simulation of several queues must find.
+
+What numbers that went back without a lost connection mean, and a lost connection, tests/db/test_peeks.py shows.
+"""
 
 from contextlib import contextmanager
 
@@ -100,8 +103,3 @@ def the_question_passes_over_locked_rows(patch):
             server._available = kept
 
     patch.setattr(Session, "_job_peek", ask)
-
-
-@mutant
-def nobody_notices_that_numbers_went_back(patch):
-    patch.setattr(Peek, "_start_over", lambda peek, last: None)

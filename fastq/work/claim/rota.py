@@ -1,11 +1,11 @@
-"""Which queue a producer looks at next, where it works several: those that call, those whose time has come, and no others.
+"""Which queue a producer looks at next, where it works several: a queue that calls or whose time has come, and no other.
 
 Used and written by the producer's thread of a worker process alone; the main thread makes it. The calls come through the
 producer's pipe, four bytes each, with the number of a queue: by the supervisor (a hint), by executors (the inbox runs low or is
 empty). So a round costs the same with a thousand queues that have nothing as with none.
 
-    own      its executors call, and it has had less than a batch since its turn began: it goes on, with the claims that its pace
-             calls for by now, rather than have all queues begin with claims of a job or two
+    own      its executors call, and it has had less than a batch since its turn began: it goes on, with the larger claims for
+             which its pace calls by now, rather than have all queues begin with claims of a job or two
     hinted   the supervisor calls: mostly a job has come to a queue that was idle
     due      its time has come, in this order: there was more to claim, a re-scan was put off, a poll as a net
 
@@ -13,10 +13,10 @@ Own calls come first. One in four visits is a hinted queue's if there is any, so
 others, and one in sixteen a due one's. A hinted queue that another process of the host is just claiming from is put behind.
 
 Once a poll, and when hints may have been missed, all queues are looked at together: by a peek, if no other process of the host
-has made one (work/cursor/peeks.py), and by the words on the board, which show what other processes have called for. Each call may
-be lost but for that: the net of docs/adr/0014.
+has made one (work/cursor/peeks.py), and by the words on the board, which show the calls of other processes. Each call may be
+lost but for that: the net of docs/adr/0014.
 
-The room in the ring of ids is shared, too: a queue takes half of what is left, so that the next ones find some. It deliberately
+The room in the ring of ids is shared, too: a queue takes half of the room, and the next ones find the other half. It deliberately
 claims nothing, and knows no pace: demand.py does.
 """
 
@@ -48,11 +48,11 @@ FULL = 4_096
 """Bytes in a pipe from which on some calls may have found no room: the smallest that the kernel gives a pipe."""
 
 LEAST = 10
-"""A claim has room for this part of a batch at least, if completions go on: 500 jobs, whose share of what a claim costs beside
-them is a third of their own. Else, where the completer is the slowest, a hundred queues would share each batch that it writes."""
+"""A claim has room for this part of a batch at least, if completions go on: 500 jobs; the fixed cost of a claim adds a
+third to theirs. Else, where the completer is the slowest, a hundred queues would share each batch that it writes."""
 
 PATIENCE = 0.1
-"""Seconds without a batch written after which a claim takes what room there is: jobs that run for long may hold it. A guess."""
+"""Seconds without a batch written after which a claim takes any room: jobs that run for long may hold the rest. A guess."""
 
 GOLDEN = 0.618034
 """Multiples of the golden ratio lie apart: processes begin their rounds at different queues, so that they seldom meet in one."""
@@ -105,7 +105,7 @@ class Rota:
         self._short_since = 0.0  # monotonic time from which on there is hardly any; 0: there is
 
     def hear(self, calls: bytes) -> None:
-        """Take in what came through the pipe."""
+        """Take in the calls that came through the pipe."""
         if len(calls) >= FULL:
             self.call_all()
         for (queue,) in _CALL.iter_unpack(calls[: len(calls) // _CALL.size * _CALL.size]):
