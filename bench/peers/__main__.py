@@ -8,6 +8,7 @@ installed into `build/peers` on first use; see `bench/peers/README.md`.
 
 import argparse
 import json
+import platform
 import signal
 import sys
 import time
@@ -53,8 +54,8 @@ def measured(stack: ExitStack, options: argparse.Namespace) -> dict[str, Any]:
     systems: dict[str, System] = {}
     result: dict[str, Any] = {
         "date": time.strftime("%Y-%m-%d %H:%M", time.gmtime()),
-        "command": f"python -m bench.peers {' '.join(sys.argv[1:])}",
-        "machine": report.machine(),
+        "command": f"python -m bench.peers {_command(sys.argv[1:])}",
+        "machine": report.machine() | {"system": platform.system()},
         "settings": {"rounds": options.rounds, "scale": options.scale, "procs": options.procs, "postgres": dict(SETTINGS)},
         "systems": {},
         "cells": {},
@@ -112,6 +113,14 @@ def _asked(name: str, systems: dict[str, System], options: argparse.Namespace) -
         "rounds": {label: answer.rounds for label, answer in answers.items() if answer.rounds},
         "lacking": lacking,
     }
+
+
+def _command(words: list[str]) -> str:
+    """Return the words of the command without the file that the result goes to."""
+    if "--out" in words:
+        place = words.index("--out")
+        words = words[:place] + words[place + 2 :]
+    return " ".join(words)
 
 
 def _tell(text: str) -> None:

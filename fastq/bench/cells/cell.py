@@ -27,6 +27,9 @@ Figures = dict[str, float]
 FEWEST = 200
 """Jobs of a cell at least, however small it was asked to be."""
 
+FILLED_AT_ONCE = 1_000
+"""Jobs of a call that fills, at most: what a program may collect before it writes. A guess."""
+
 GLANCE, SHARE = 0.01, 10
 """Seconds between two looks whether a job is left; and a look takes a SHARE-th of the time between two at most."""
 
@@ -131,8 +134,9 @@ class Stage:
         return max(FEWEST, int(min(self.system.rate, most) * seconds * self.scale))
 
     def fill(self, job: str, jobs: int, queues: Sequence[str] = ("default",), due: float = 0.0, path: str = "") -> None:
-        """Enqueue jobs while nobody works."""
-        with self.system.enqueuer(ordered(job, jobs, queues=list(queues), due=due, path=path, batch=1_000)) as program:
+        """Enqueue jobs while nobody works, as many into each queue as into any other."""
+        batch = max(1, min(FILLED_AT_ONCE, jobs // len(queues)))
+        with self.system.enqueuer(ordered(job, jobs, queues=list(queues), due=due, path=path, batch=batch)) as program:
             program.hear("ready")
             program.say("go")
             told = program.hear("done")

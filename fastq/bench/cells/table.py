@@ -14,6 +14,7 @@ from fastq.bench.cells.cell import Stage
 from fastq.bench.cells.own import Fastq
 from fastq.bench.cells.spreads import HOSTS, QUEUES
 from fastq.cli.terminal import output
+from fastq.errors import FastqError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ class Answer:
 
     def __init__(self) -> None:
         self.rounds: list[Figures] = []
+        self.failed = ""  # the reason for which a round has no figures
         self.samples: list[float] = []  # single latencies of all rounds, where a cell has some
 
     def figure(self, name: str) -> float | None:
@@ -72,9 +74,13 @@ def run(system: System, names: Sequence[str], rounds: int, scale: float, tell: C
         for place, name in enumerate(names):
             step = round_ * len(names) + place + 1
             tell(f"measuring {step} of {rounds * len(names)}, {name}: {BY_NAME[name].question}")
-            stage = Stage(system, scale)
-            answers[name].rounds.append(BY_NAME[name].measure(stage))
-            answers[name].samples += stage.samples
+            stage, answer = Stage(system, scale), answers[name]
+            try:
+                answer.rounds.append(BY_NAME[name].measure(stage))
+            except FastqError as error:  # the other cells are still worth asking
+                answer.failed = str(error)
+                tell(f"{name} has no figures: {error}")
+            answer.samples += stage.samples
     return answers
 
 
@@ -86,6 +92,7 @@ def asked(connection: Connection, config: Config, scale: float, names: Sequence[
             "question": BY_NAME[name].question,
             "figures": {figure: answer.figure(figure) for figure in BY_NAME[name].figures if answer.values(figure)},
             "rounds": answer.rounds,
+            "failed": answer.failed,
             "samples": [round(value, 3) for value in answer.samples],
         }
         for name, answer in answers.items()
@@ -107,6 +114,8 @@ def show(cells: Mapping[str, Any]) -> None:
     longest = max(map(len, [*explained, *cells]))
     for name, cell in cells.items():
         output.out(f"{name:{longest}s}  {cell['question']}")
+        if cell["failed"]:
+            output.out(f"{'':{longest}s}  has no figures: {cell['failed']}")
     output.out()
     for figure, text in explained.items():
         output.out(f"{figure:{longest}s}  {text}")
@@ -115,7 +124,8 @@ def show(cells: Mapping[str, Any]) -> None:
 def picture(result: Mapping[str, Any]) -> str:
     """Draw what was measured: rates beside the floor's, latencies, and the curves over queues and hosts."""
     cells = result.get("cells", {})
-    bars = [plot.Bar(name, cells[name]["figures"]["jobs_per_s"]) for name in RATES if name in cells]
+    rated = [name for name in RATES if "jobs_per_s" in cells.get(name, {}).get("figures", {})]
+    bars = [plot.Bar(name, cells[name]["figures"]["jobs_per_s"]) for name in rated]
     for name, label in (("jobs_per_s", "no-op jobs, route"), ("floor_jobs_per_s", "no-op jobs, floor")):
         if result.get(name):
             bars.insert(0, plot.Bar(label, result[name], floor="floor" in name))
