@@ -78,10 +78,10 @@ LISTEN = 0.01
 """Seconds between two looks at the jobs that the end waits for: nobody notices so little when a host stops."""
 
 KILL_WAIT = 0.5
-"""Seconds that the completer gets when the process is killed: the supervisor's SIGKILL comes 0.6 s after its word."""
+"""Seconds that the completer gets when the process is killed: SIGKILL comes 0.6 s after the word."""
 
 FLUSH_TIMEOUT = 5.0
-"""Seconds that completions get to be written at the end: a database that restarts is back within them."""
+"""Seconds that completions get to be written at the end: a database that restarts is back by then."""
 
 
 def main(seat: Seat) -> NoReturn:
