@@ -67,7 +67,7 @@ def _overview(result: dict[str, Any]) -> list[str]:
         lines.append(f"| {name} | {first} | {' | '.join(cells)} |")
     absent = {name: system["absent"] for name, system in result["systems"].items() if "absent" in system}
     lines += ["", *(f"- {name} is not in the table: {why}." for name, why in absent.items())]
-    return [*lines, "", "Bold is the best of a row. none is explained in the table of the cell."]
+    return [*lines, "", "Bold is the best of a row. For none see the table of the cell; it may not have been asked."]
 
 
 def _cell(name: str, cell: dict[str, Any], systems: list[str]) -> list[str]:
