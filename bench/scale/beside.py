@@ -144,6 +144,11 @@ insert into fastq.audit (asked_by, verb, words, jobs) select 'ada', 'retry', 'st
     from generate_series(1, 500) as n
 """
 
+OPERATIONS = """
+insert into fastq.operation (verb, words, state, asked_by, started_at, ended_at, expected, at_least, done, place)
+select 'retry', 'state:discarded since:2h', 'done', 'ada', now(), now(), n, false, n, '' from generate_series(1, 500) as n
+"""
+
 RUNS = "select id from fastq.job where seq is not null and state = 'running' order by queue, priority, seq limit 1"
 
 
@@ -188,6 +193,7 @@ def statistics(ground: Ground, connection: Connection) -> None:
     del ground
     connection.execute(STATS)
     connection.execute(AUDIT)
+    connection.execute(OPERATIONS)
 
 
 PIECES = {

@@ -92,6 +92,12 @@ def addresses(ground: Ground, connection: Connection) -> dict[str, list[str]]:
         "/leaders/resign": ["/leaders/resign?name=none"],
         "/doctor": ["/doctor", "/doctor?examine=now"],
     }
+    operation = one("select max(id) from fastq.operation") or 0
+    found["/operations/{id:int}"] = [f"/operations/{operation}"]
+    found["/operations/{id:int}/cancel"] = [f"/operations/{operation}/cancel"]
+    for verb in ("retry", "cancel", "delete", "move"):
+        found[f"/jobs/all/{verb}"] = [f"/jobs/all/{verb}?q={quote('state:discarded kind:send_mail since:1d')}"]
+        found[f"/jobs/by-args/all/{verb}"] = [f"/jobs/by-args/all/{verb}?q={quote('args.needle:42')}"]
     for verb in ("retry", "cancel", "delete"):
         found[f"/jobs/{{id:int}}/{verb}"] = [f"/jobs/{living}/{verb}", f"/jobs/{failed}/{verb}"]
         found[f"/workflows/{{id:int}}/{verb}"] = [f"/workflows/{flow}/{verb}"]
