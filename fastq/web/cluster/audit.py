@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fastq.web.routing.view import Visit
     from fastq.web.security.redacting import Redaction
 
-SHOWN = 200
+SHOWN = 100
 """Records that are listed, the newest: some screens. `fastq audit list --limit` has more."""
 
 
