@@ -95,8 +95,7 @@ def _watch(shown: Board, processes: int, jobs: int) -> None:
     """Report the completions on the board, then wait for the end of stdin, and stop the supervisor."""
     try:
         desks = [shown.desk(place) for place in range(processes)]
-        looked = shown.cursor(0) if len(shown.concurrency) == 1 else shown.peeks()
-        while not (looked.looked_at and all(desk[board.SESSIONS[0]] for desk in desks)):
+        while not is_up(shown, processes):
             if _stopped(LONGEST):
                 return
         tell("ready")
@@ -105,6 +104,12 @@ def _watch(shown: Board, processes: int, jobs: int) -> None:
                 pass
     finally:
         os.kill(os.getpid(), TERMINATE)
+
+
+def is_up(shown: Board, processes: int) -> bool:
+    """Say whether all processes of a supervisor are there, and have looked for jobs."""
+    looked = shown.cursor(0) if len(shown.concurrency) == 1 else shown.peeks()
+    return bool(looked.looked_at) and all(shown.desk(place)[board.SESSIONS[0]] for place in range(processes))
 
 
 def _completed(desks: list[memoryview], jobs: int) -> bool:

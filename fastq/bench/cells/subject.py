@@ -22,7 +22,7 @@ from fastq import log
 from fastq.admin import pauses
 from fastq.bench.cells import speak
 from fastq.bench.cells.jobs import ARGS
-from fastq.board import board
+from fastq.bench.route import is_up
 from fastq.config import Config
 from fastq.enqueue.client import Client
 from fastq.host.supervisor import Supervisor
@@ -88,8 +88,7 @@ def _work(given: SimpleNamespace, config: Config) -> None:
 def _listen(shown: Any, config: Config) -> None:
     """Say when all processes are there, let the queues go when told to, and stop the supervisor at the end of stdin."""
     try:
-        desks = [shown.desk(place) for place in range(config.process_count)]
-        while not (shown.cursor(0).looked_at and all(desk[board.SESSIONS[0]] for desk in desks)):
+        while not is_up(shown, config.process_count):
             time.sleep(GLANCE)
         speak.tell("ready")
         speak.until("go")
