@@ -160,7 +160,11 @@ def _default(value: object) -> object:
     if value is inspect.Parameter.empty:
         return value
     text = repr(value)
-    if text == "<factory>" or isinstance(value, dataclasses._HAS_DEFAULT_FACTORY_CLASS) or re.search(r" at 0x|^<|<built-in ", text):
+    if (
+        text == "<factory>"
+        or isinstance(value, dataclasses._HAS_DEFAULT_FACTORY_CLASS)
+        or re.search(r" at 0x|^<|<built-in ", text)
+    ):
         return _Bare("...")
     return value
 

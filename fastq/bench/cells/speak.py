@@ -1,6 +1,6 @@
 """What every measured program in Python does alike: hear the order, say when it is ready, enqueue at a pace, note times.
 
-Run in the main thread of a measured program, and in the threads that it enqueues with; a `Notes` belongs to one of them. Imports
+Run in the main thread of a measured program, and in the threads that it enqueues with; a `Record` belongs to one of them. Imports
 the standard library alone, and nothing of fastq: a program of a peer loads this file in an environment that has no fastq.
 
 The order is one line of JSON on stdin; answers are a word and JSON, a line each, on stdout. The end of stdin ends the program.
@@ -115,7 +115,7 @@ def calls(given: SimpleNamespace, thread: int) -> Iterator[tuple[list[int], str,
         yield list(numbers), queues[(call * threads + thread) % len(queues)], at
 
 
-class Notes:
+class Record:
     """The enqueues of one thread, in memory until they are written at once."""
 
     def __init__(self) -> None:
@@ -137,16 +137,16 @@ class Notes:
 def enqueue(given: SimpleNamespace, send: Callable[[list[int], str], object]) -> None:
     """Enqueue by a function that blocks, from as many threads as ordered, and tell how long that took."""
 
-    def one(thread: int, notes: Notes) -> None:
+    def one(thread: int, record: Record) -> None:
         for numbers, queue, at in calls(given, thread):
             time.sleep(max(0.0, at - time.monotonic()))
             sent = time.monotonic_ns()
             send(numbers, queue)
-            notes.add(numbers, sent)
+            record.add(numbers, sent)
 
     until("go")
     began = time.monotonic_ns()
-    noted = [Notes() for _ in range(given.threads)]
+    noted = [Record() for _ in range(given.threads)]
     others = [threading.Thread(target=one, args=(place, noted[place])) for place in range(1, given.threads)]
     for other in others:
         other.start()
@@ -160,25 +160,25 @@ async def enqueue_async(given: SimpleNamespace, send: Callable[[list[int], str],
     """Do the same by coroutines, as many as threads were ordered."""
     import asyncio  # noqa: PLC0415 - programs that block do without
 
-    async def one(thread: int, notes: Notes) -> None:
+    async def one(thread: int, record: Record) -> None:
         for numbers, queue, at in calls(given, thread):
             if (rest := at - time.monotonic()) > 0:
                 await asyncio.sleep(rest)
             sent = time.monotonic_ns()
             await send(numbers, queue)
-            notes.add(numbers, sent)
+            record.add(numbers, sent)
 
     await asyncio.to_thread(until, "go")
     began = time.monotonic_ns()
-    noted = [Notes() for _ in range(given.threads)]
-    await asyncio.gather(*(one(place, notes) for place, notes in enumerate(noted)))
+    noted = [Record() for _ in range(given.threads)]
+    await asyncio.gather(*(one(place, record) for place, record in enumerate(noted)))
     told(given, noted, began)
 
 
-def told(given: SimpleNamespace, noted: list[Notes], began: int) -> None:
-    """Write the notes where a path was given, and tell how many jobs were enqueued and when."""
+def told(given: SimpleNamespace, noted: list[Record], began: int) -> None:
+    """Write the records where a path was given, and tell how many jobs were enqueued and when."""
     ended = time.monotonic_ns()
     if given.sent:
-        for notes in noted:
-            notes.write(given.sent)
-    tell("done", jobs=sum(notes.jobs for notes in noted), began=began, ended=ended)
+        for record in noted:
+            record.write(given.sent)
+    tell("done", jobs=sum(record.jobs for record in noted), began=began, ended=ended)

@@ -59,6 +59,9 @@ GOLDEN = 0.618034
 
 _CALL = struct.Struct("=i")
 
+encode: Callable[[int], bytes] = _CALL.pack
+"""Return a call as it goes through the pipe, given the number of a queue: whole or not at all."""
+
 HINTED_EVERY, DUE_EVERY = 4, 16
 """Visits of which one is a hinted, and a due queue's. A visit takes 1 to 5 ms. Guesses: a job that comes to an idle queue waits
 for three visits at most, and four claims bring a queue of quick jobs from one job to a thousand."""
@@ -68,11 +71,6 @@ NEAR = int(0.05e9)
 
 _AT_REST, _DUE, _HINTED, _OWN = range(4)
 _ORDER = (_OWN, _HINTED, _DUE)
-
-
-def encode(queue: int) -> bytes:
-    """Return a call as it goes through the pipe: whole or not at all."""
-    return _CALL.pack(queue)
 
 
 def rota_of(sources: Sequence[Source], board: Board, config: Config, process: int) -> Rota | None:
