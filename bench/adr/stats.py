@@ -28,12 +28,14 @@ from fastq.postgres import db, embedded
 from fastq.postgres.kept import Kept
 from fastq.work.codec.claimed import BETWEEN_EPOCHS
 from fastq.work.codec.codec import decode
-from fastq.work.codec.timed import choose, choose_none
+from fastq.work.codec.timed import choose
 from fastq.work.complete.tally import BATCH, Tally, Untold
-from fastq.work.complete.writer import _parameters
+from fastq.work.complete.writer import Writer
 from fastq.work.complete.writes import parts_of
 
-ROUNDS, BATCH_SIZE = 60, 5_000
+ROUNDS, BATCH_SIZE = 200, 5_000
+FULL_CLAIMS = 60  # of 5,000 jobs, of a process at full speed between two writes
+WRITER = Writer(Config(), lambda: db.connect("", role="bench"))
 TURNS, JOBS = 3, 60_000
 
 
@@ -50,12 +52,19 @@ def database() -> Iterator[Config]:
         yield replace(config, database_url=server.url)
 
 
-def path_once(args: list[bytes], *, on: bool) -> float:
-    """Return the CPU of one batch in ns a job."""
+class Notes:
+    """Answers the question for notes without a server."""
+
+    def run_one(self, *_: object) -> tuple[object, ...]:
+        """Return a clock and a hundred notes."""
+        return time.time(), [*range(0, 10_000, 100)], [None] * 100, [0.0] * 100
+
+
+def path_once(args: list[bytes], tally: Untold, *, settle: bool) -> float:
+    """Return the CPU of one batch in ns a job; `settle`: with that of the counts before they are written."""
     claim = claimed("bench.noop", args)
-    tally = Tally() if on else Untold()
     began = time.process_time_ns()
-    jobs = decode(claim, registry.workers, choose=choose if on else choose_none).good
+    jobs = decode(claim, registry.workers, choose=choose if type(tally) is Tally else None).good
     inbox, done, batch, work = deque(jobs), [], None, None
     while inbox:  # as an executor does
         job = inbox.popleft()
@@ -65,18 +74,27 @@ def path_once(args: list[bytes], *, on: bool) -> float:
         done.append(job)
     for part in parts_of(done, archive=True):
         batches = set(map(BATCH, part.jobs))
-        _parameters(part, batches)
+        WRITER._parameters(part, batches)  # noqa: SLF001 - a measurement of it
         tally.plain(part.jobs, batches, len(part.jobs))
+    if settle and isinstance(tally, Tally):
+        tally._settle_times()  # noqa: SLF001 - the same
+        tally._settle_waits(Notes())  # type: ignore[arg-type]  # noqa: SLF001 - the same
+        _ = [(*key, *cell.row()) for key, cell in tally._cells.items()]  # noqa: SLF001 - the same
+        tally._cells.clear()  # noqa: SLF001 - the same
     return (time.process_time_ns() - began) / len(args)
 
 
 def path() -> None:
-    """Compare the two in turns."""
+    """Compare the two in turns, and off with off, which shows the noise."""
     args = [b'{"number":%d}' % number for number in range(BATCH_SIZE)]
-    pairs = [(path_once(args, on=False), path_once(args, on=True)) for _ in range(ROUNDS)]
-    off, on = (min(column) for column in zip(*pairs, strict=True))
-    print(f"path: off {off:.0f}, on {on:.0f} ns a job (the best of {ROUNDS}); median of the differences "
-          f"{median(b - a for a, b in pairs):.0f}")  # fmt: skip
+    tallies = {"off": Untold(), "on": Tally(), "off again": Untold()}
+    found: dict[str, list[float]] = {name: [] for name in tallies}
+    for turn in range(ROUNDS):
+        for name in tallies if turn % 2 else reversed(tallies):
+            found[name].append(path_once(args, tallies[name], settle=turn % FULL_CLAIMS == 0))
+    for name in ("on", "off again"):
+        differences = [b - a for a, b in zip(found["off"], found[name], strict=True)]
+        print(f"path: off {median(found['off']):.0f} ns a job; {name}: median of the differences {median(differences):.1f}")
 
 
 def route_() -> None:

@@ -5,6 +5,7 @@ import struct
 import time
 from dataclasses import dataclass
 
+import psycopg
 import pytest
 
 from fastq import Args, Cancel, Config, Discard, Job, RateLimited, Registry, Snooze, State, Worker
@@ -25,7 +26,7 @@ from fastq.work.shared.lane import Outbox
 from fastq.work.steps.parking import Parked, TakenAway
 from tests.db.jobs import add, claim_number
 from tests.db.leases import site_on
-from tests.helpers import wait_for
+from tests.helpers import Stopwatch, wait_for
 
 registry = Registry()
 CLAIM = claim_number(1, 1)
@@ -304,15 +305,53 @@ def test_counts_whose_answer_was_lost_are_dropped_and_not_sent_twice(connection,
     made = Tally()
     made.plain(plain(7), {Batch}, 7)
     kept.open()
-    proxy.sever()
+    proxy.cut = lambda chunk: "answer" if b"commit\0" in chunk else None
 
     made.write(kept)
     made.write(kept)
 
     assert [(event.name, event.fields["jobs"]) for event in events] == [("stats.dropped", 7)]
-    assert connection.execute("select count(*) from fastq.stat") == [(0,)]
+    wait_for(lambda: connection.execute("select jobs from fastq.stat") == [(7,)])
     assert made.write_at == math.inf
     kept.drop()
+
+
+def test_counts_are_kept_if_the_connection_was_lost_before_they_were_committed(connection, proxy, events):
+    kept = Kept(lambda: db.connect(proxy.url, role="completer"))
+    made = Tally()
+    made.plain(plain(7), {Batch}, 7)
+    kept.open()
+    proxy.sever()
+
+    made.write(kept)
+    assert [event.name for event in events] == ["stats.waits"]
+    made.write(kept)
+
+    assert connection.execute("select jobs from fastq.stat") == [(7,)]
+    kept.drop()
+
+
+@pytest.mark.parametrize("table", ["stat", "stat_due"])
+def test_a_lock_on_the_tables_of_the_statistics_holds_up_no_completion(
+    database, connection, completer, events, table, monkeypatch
+):
+    monkeypatch.setattr(module, "INTERVAL", 0.2)
+    add(connection, 5, kind="mail")
+    first, second = claimed(connection, 3), claimed(connection, 2)
+    watch = Stopwatch()
+    with psycopg.connect(database) as locking:
+        locking.execute(f"lock table fastq.{table}")  # until the end of the block
+        completer.outbox.jobs.extend(worked(first))
+        completer.outbox.wake()
+        wait_for(lambda: "stats.waits" in {event.name for event in events}, what="a write that the lock refuses")
+        completer.outbox.jobs.extend(worked(second))
+        completer.outbox.wake()
+        wait_for(lambda: connection.execute("select count(*) from fastq.job_archive") == [(5,)])
+        assert watch.idle() < completer._statement_timeout / 2  # a statement that waits for the lock takes that long
+
+    counted = "select sum(jobs)::int from fastq.stat where outcome = 'completed'"
+    wait_for(lambda: connection.execute(counted) == [(5,)])
+    assert completer.sessions == 1
 
 
 def test_counts_that_the_database_refuses_for_good_are_dropped_and_the_next_ones_are_written(connection, session, events):

@@ -10,7 +10,7 @@ import pytest
 from fastq import Args, Registry, Worker
 from fastq.work.codec import timed
 from fastq.work.codec.codec import KindBatch, decode
-from fastq.work.codec.timed import SHARE, Timed, around_many, choose
+from fastq.work.codec.timed import MOST, SHARE, Timed, around_many, choose
 from fastq.work.shared.called import CURRENT
 from tests.codec.claims import claimed
 
@@ -57,7 +57,7 @@ def clock(monkeypatch):
     return told
 
 
-@pytest.mark.parametrize("count", [1, 2, SHARE - 1, SHARE, SHARE + 1, 5_000])
+@pytest.mark.parametrize("count", [1, 2, SHARE - 1, SHARE, SHARE + 1, MOST * SHARE, MOST * SHARE + 1, 5_000])
 def test_the_jobs_that_are_timed_stand_for_all(count):
     jobs = jobs_of(count, 3)
 
@@ -66,7 +66,7 @@ def test_the_jobs_that_are_timed_stand_for_all(count):
         if type(job.batch) is Timed:
             of_kind[job.kind] += job.batch.stands_for
     assert of_kind == {"nap": count, "other": 3}
-    assert sum(type(job.batch) is Timed for job in jobs) == -(-count // SHARE) + 1
+    assert sum(type(job.batch) is Timed for job in jobs) == min(-(-count // SHARE), MOST) + 1
 
 
 def test_no_job_is_timed_unless_that_is_asked_for():
@@ -101,6 +101,9 @@ def test_a_batch_of_its_own_says_of_the_job_what_that_of_its_neighbours_would(cl
     assert (job.kind, job.queue, job.priority, job.max_attempts, job.tags, dict(job.meta)) == ("nap", "default", 1, 25, (), {})
     assert job.batch.enqueued == job.created_at.timestamp()
     assert job.batch.claim == job.batch._claimed.claim
+    plain = next(one.batch for one in jobs_of(SHARE) if type(one.batch) is KindBatch)
+    whole = Timed(plain, 3, SHARE)
+    assert {name for name in KindBatch.__slots__ if getattr(whole, name) is not getattr(plain, name)} == {"work"}
     job.batch.timeout = 5.0  # as a rule around the attempt writes it
     assert job.batch.timeout == 5.0
 

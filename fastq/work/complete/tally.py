@@ -21,12 +21,13 @@ import math
 import time
 from bisect import bisect_right
 from collections import Counter
+from contextlib import contextmanager
 from itertools import accumulate
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fastq.errors import FastqError
-from fastq.events import emit
+from fastq.events import Seldom, emit
 from fastq.jobs.job import State
 from fastq.leases.lease import boottime
 from fastq.postgres import db, sqlstate
@@ -34,7 +35,7 @@ from fastq.statistics.bins import OF_WAITS, bin_of
 from fastq.work.codec.timed import Timed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from fastq.jobs.job import Job
@@ -49,6 +50,10 @@ INTERVAL = 5.0
 
 AGAIN = 60.0
 """Seconds until counts that the database refused are sent again: somebody has to migrate the schema, or to grant a right."""
+
+PATIENCE = 0.01
+"""Seconds that a write waits for a lock that somebody has on the tables: completions wait meanwhile. A lock that is held for a
+moment, as by a vacuum that cuts the table, may pass; for any other the counts wait until the next write."""
 
 MOST = 20_000
 """Timed jobs that wait for their notes at most: those of a minute at 40,000 jobs a second. Others have no waiting time then."""
@@ -71,6 +76,10 @@ SUCCESS = State.COMPLETED.value
 ENDED = {State.COMPLETED, State.CANCELLED, State.DISCARDED}
 
 Key = tuple[str, str, str, float | None]  # queue, kind, outcome, and the minute where it is not the present one
+
+
+Times = tuple[str, str, State, float, float, int, int, float]
+"""Queue, kind and state of a timed job, when it began and ended, for how many it stands, its seq, and when it was enqueued."""
 
 
 class Cell:
@@ -123,7 +132,10 @@ class Tally(Untold):
 
     def __init__(self) -> None:
         self._cells: dict[Key, Cell] = {}
+        self._times: list[Times] = []  # as they came: to count them one after the other takes a third of the time that it takes
+        # between two batches, when the processor has forgotten the code
         self._waits: list[Wait] = []
+        self._seldom = Seldom()
 
     def plain(self, jobs: Sequence[Job[Any]], batches: AbstractSet[Any], ours: int) -> None:
         """Count plain successes, of which so many rows were ours; which of the jobs these are the answer does not say.
@@ -134,8 +146,8 @@ class Tally(Untold):
         if len(named) == 1:
             self._cell((*named.pop(), SUCCESS, None)).jobs += ours
         else:
-            for (queue, kind), count in Counter([(job.batch.queue, job.batch.kind) for job in jobs[len(jobs) - ours :]]).items():
-                self._cell((queue, kind, SUCCESS, None)).jobs += count
+            for batch, count in Counter(map(BATCH, jobs[len(jobs) - ours :])).items():
+                self._cell((batch.queue, batch.kind, SUCCESS, None)).jobs += count
         for batch in batches:
             if type(batch) is Timed:
                 self._time(batch, State.COMPLETED)
@@ -156,17 +168,27 @@ class Tally(Untold):
                     self._time(batch, state)
 
     def _time(self, batch: Timed, state: State) -> None:
-        """Take the times of a job that is timed, and the minute of its enqueue if it has ended."""
-        queue, kind, watch, stands_for, enqueued = batch.queue, batch.kind, batch.stopwatch, batch.stands_for, batch.enqueued
-        cell = self._cell((queue, kind, state.value, None))
-        if state in ENDED:
-            self._cell((queue, kind, ENQUEUED, enqueued // 60 * 60)).jobs += stands_for
-        if watch.ended:
-            cell.runs += 1
-            cell.run_seconds += stands_for * (watch.ended - watch.began)
-            cell.counts[bin_of(watch.ended - watch.began)] += stands_for
-        if watch.began and len(self._waits) < MOST:
-            self._waits.append(Wait(cell, batch.seq, enqueued, watch.began, stands_for))
+        """Take the times of a job that is timed; its batch has the columns of a claim, so it is not kept."""
+        watch = batch.stopwatch
+        self._times.append(
+            (batch.queue, batch.kind, state, watch.began, watch.ended, batch.stands_for, batch.seq, batch.enqueued)
+        )
+        if len(self._times) >= MOST:
+            self._settle_times()
+
+    def _settle_times(self) -> None:
+        """Count the times that were taken, and the minutes in which the jobs were enqueued that have ended."""
+        times, self._times = self._times, []
+        for queue, kind, state, began, ended, stands_for, seq, enqueued in times:
+            cell = self._cell((queue, kind, state.value, None))
+            if state in ENDED:
+                self._cell((queue, kind, ENQUEUED, enqueued // 60 * 60)).jobs += stands_for
+            if ended:
+                cell.runs += 1
+                cell.run_seconds += stands_for * (ended - began)
+                cell.counts[bin_of(ended - began)] += stands_for
+            if began and len(self._waits) < MOST:
+                self._waits.append(Wait(cell, seq, enqueued, began, stands_for))
 
     def _cell(self, key: Key) -> Cell:
         """Return the cell of a key; the first one since the counts were written says when they are to be written again."""
@@ -175,24 +197,27 @@ class Tally(Untold):
         return self._cells.get(key) or self._cells.setdefault(key, Cell())
 
     def write(self, session: Kept[[]]) -> None:
-        """Write the counts, if there are any; keep those that the database has refused."""
+        """Write the counts, if there are any; keep those that the database has refused, or that a lock has held up."""
         if not self._cells:
             return
-        sent = False
+        asked_to_commit = False
         try:
+            self._settle_times()
             connection = session.open()
-            self._settle_waits(connection)
-            rows = [(*key, *cell.row()) for key, cell in self._cells.items()]
-            sent = True
-            connection.run("stat_write", *map(list, zip(*rows, strict=True)))
+            with _patient(connection):
+                self._settle_waits(connection)
+                rows = [(*key, *cell.row()) for key, cell in self._cells.items()]
+                connection.run("stat_write", *map(list, zip(*rows, strict=True)))
+                asked_to_commit = True
         except (db.Error, FastqError) as error:
-            session.drop()
+            if not sqlstate.lock_not_available(error):  # which leaves the session as good as it was
+                session.drop()
             self.write_at = time.monotonic() + (INTERVAL if sqlstate.passes(error) else AGAIN)
-            refused = sent and (sqlstate.row_refused(error) or not sqlstate.answered(error))
+            refused = asked_to_commit or sqlstate.row_refused(error)
             if refused or len(self._cells) > KEYS:
                 self._forget(error)
-            else:
-                emit("stats.waits", level=logging.WARNING, error=db.first_line(error))
+            elif self._seldom.lets(told := db.first_line(error)):
+                emit("stats.waits", level=logging.WARNING, error=told)
             return
         self._cells.clear()
         self.write_at = math.inf
@@ -232,6 +257,7 @@ class Known:
         self._after = list(accumulate(ats, max))  # each seq from such a first one on was given out after that time
         notes = zip(firsts, lasts, ats, strict=True)
         self._promotions = [(first, last, at) for first, last, at in notes if last is not None]
+        self._promoted = [first for first, _, _ in self._promotions]
         self._end = firsts[-1] if len(firsts) == NOTES else math.inf  # there may be notes behind it
 
     def due_since(self, wait: Wait) -> float | None:
@@ -239,10 +265,27 @@ class Known:
         place = bisect_right(self._firsts, wait.seq) - 1
         if place < 0 or wait.seq > self._end:
             return None
-        before = bisect_right(self._promotions, wait.seq, key=itemgetter(0)) - 1
-        if before >= 0 and wait.seq <= self._promotions[before][1] and wait.enqueued <= self._promotions[before][2]:
-            return self._promotions[before][2]  # one that was enqueued later took its seq between those of the promotion
+        if self._promoted and (before := bisect_right(self._promoted, wait.seq)):
+            _, last, at = self._promotions[before - 1]
+            if wait.seq <= last and wait.enqueued <= at:
+                return at  # one that was enqueued later took its seq between those of the promotion
         return wait.enqueued if wait.enqueued >= self._after[place] - SLACK else None
+
+
+@contextmanager
+def _patient(connection: Connection) -> Iterator[None]:
+    """Run statements as one transaction, which is refused where a lock does not come within PATIENCE.
+
+    A setting of the session would not do: a pooler may hand the session to others.
+    """
+    try:
+        connection.execute(f"begin; set local lock_timeout = {int(PATIENCE * 1000)}")
+        yield
+    except BaseException:
+        if connection.usable:
+            connection.execute("rollback")
+        raise
+    connection.execute("commit")
 
 
 def state_after(fate: Fate) -> State | None:
