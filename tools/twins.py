@@ -189,6 +189,18 @@ the caller's thread.""",
         },
     ),
     Twin(
+        "enqueue/operate/looking_async.py",
+        "enqueue/operate/looking.py",
+        {
+            "where their jobs are: methods of a client in an event loop.": "where their jobs are: methods of a client.",
+            "the class `AsyncClient` (client_async.py), which": "the class `Client` (client.py), which",
+            "`Looking` (looking.py) is the same part of `Client`, and is made from this file.": (
+                "`AsyncLooking` (looking_async.py) is the same part of `AsyncClient`, and the source of this one."
+            ),
+            "  # noqa: ASYNC109 - as the blocking side has it": "",
+        },
+    ),
+    Twin(
         "enqueue/operate/many_jobs_async.py",
         "enqueue/operate/many_jobs.py",
         {
@@ -198,6 +210,7 @@ the caller's thread.""",
             "`ManyJobs` (many_jobs.py) is": "`AsyncManyJobs` (many_jobs_async.py) is",
             "`Client`, and is made from this file.": "`AsyncClient`, and the source of this one.",
             '`await client.jobs.list("kind': '`client.jobs.list("kind',
+            "  # noqa: ASYNC109 - as the blocking side has it": "",
         },
     ),
     Twin(

@@ -9,9 +9,10 @@ is counted too. For a server on another machine there is no figure rather than a
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+from fastq.work.telling import memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,12 +100,7 @@ def _own_seconds(pid: int, fields: list[str]) -> float:
 
 def memory(pid: int) -> dict[str, int]:
     """Return resident, proportional and shared bytes of a process; empty where the kernel does not tell."""
-    try:
-        text = (PROC / str(pid) / "smaps_rollup").read_text()
-    except OSError:
-        return {}
-    sizes = {name: int(kilobytes) * 1024 for name, kilobytes in re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE)}
-    return {"rss": sizes["Rss"], "pss": sizes["Pss"], "shared": sizes["Shared_Clean"] + sizes["Shared_Dirty"]}
+    return memory_of(PROC / str(pid) / "smaps_rollup")
 
 
 def title(pid: int) -> str:

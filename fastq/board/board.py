@@ -11,6 +11,7 @@ each worker process maps it. Everything is a 64-bit integer, written whole, so a
         kill after           monotonic time by which its watchdog must have ticked again (0: it does not matter)
         ticked               monotonic time of its watchdog's last tick
         left                 whether its exit code is its own: a job may end its process with any
+        held, pss            how many jobs it has, waiting, executing and unwritten, and its share of memory: for people
         stands               under which name it stands for the leases of singletons, to release them after its death
         unanswered claim     its number, queue and lowest seq of the claim under way: it may still commit
         one lane per queue   a ring of the ids claimed lately, and per executor slot the id that it executes (0: none), the
@@ -53,7 +54,9 @@ SESSIONS = range(7, 11)  # backend pids, one each for producer, completer and th
 CUT_SESSION = SESSIONS[3]  # that the producer sent the unanswered claim on, when it has another (0: none)
 LEFT = 11  # 1: the exit code that follows is the process's own, and not that of a job which ended it; by its main thread
 STANDS = 12  # the random part of the identity under which it stands for leases of singletons (0: it does not); as LEFT
-DESK_WORDS = 16  # with three to spare
+HELD = 13  # jobs that were claimed and are not written; by its main thread, as the next
+PSS = 14  # bytes of memory, pages that processes share by share; 0: not known
+DESK_WORDS = 16  # with one to spare
 
 # Words of a lane, before its slots and its ring; by the producer.
 HEAD = 0  # how many ids have ever been put into the ring

@@ -1,4 +1,4 @@
-"""`fastq jobs`: list, count, tail and show jobs, say why one waits, signal, retry, cancel, delete, move and edit them.
+"""`fastq jobs`: list, count, tail and show jobs, say why one waits and where it is, signal, retry, cancel, delete, edit them.
 
 Runs in the main thread of the command, and keeps nothing.
 """
@@ -19,6 +19,7 @@ from fastq.cli.history import rotating
 from fastq.cli.search import changing, listing, tailing
 from fastq.cli.terminal import output, settings
 from fastq.cli.terminal.database import found, opened
+from fastq.cli.views import processes
 from fastq.cli.waits import signals
 from fastq.enqueue.client import Client
 from fastq.errors import JobNotFound
@@ -37,6 +38,7 @@ examples:
   fastq jobs show 42            args, tags, output, steps, and every error with
                                 its traceback
   fastq jobs why 42             what it waits for, in one sentence
+  fastq jobs stack 42           where its code is now, if it runs
   fastq jobs wait 42            until it has ended: exit code 0 if it completed,
                                 3 if it was cancelled, 4 if it was discarded
   fastq jobs signal 42 approved '{"by": "ada"}'
@@ -73,8 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     tailing.add_arguments(tailed)
     showing = actions.add_parser("show", help="show everything about one job")
     telling = actions.add_parser("why", help="say in one sentence what a job waits for, or what became of it")
-    for action in (showing, telling):
+    looking = actions.add_parser("stack", help="show where a running job is, as its process tells")
+    for action in (showing, telling, looking):
         action.add_argument("id", type=_positive, metavar="ID")
+    processes.add_timeout(looking)
     waiting = actions.add_parser("wait", help="wait until a job has ended, and print its output")
     waiting.add_argument("id", type=_positive, metavar="ID")
     waiting.add_argument("--timeout", type=float, metavar="S", help="seconds to wait at most [default: as long as it takes]")
@@ -91,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     encrypting = actions.add_parser("rotate-keys", help="encrypt the args of a kind's jobs anew, with the newest key")
     encrypting.add_argument("kind", metavar="KIND")
     encrypting.add_argument("--archive", action="store_true", help="those of finished jobs, too")
-    for action in (listed, counted, tailed, showing, telling, waiting, signalling, encrypting, *verbs.values()):
+    for action in (listed, counted, tailed, showing, telling, looking, waiting, signalling, encrypting, *verbs.values()):
         action.add_argument("--json", action="store_true", help="print JSON")
         settings.add_database(action)
 
@@ -246,6 +250,7 @@ ON_CONNECTION: Mapping[str, Callable[[Connection, argparse.Namespace], int]] = {
     "tail": tailing.tail,
     "show": _show,
     "why": _why,
+    "stack": lambda connection, options: processes.show_stack(connection, options, job=options.id),
     "rotate-keys": rotating.rotate,
 }
 """The actions that need a connection of their own and no client; those that change jobs are besides."""

@@ -36,6 +36,7 @@ from fastq.awaiting.results import Results
 from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
+from fastq.enqueue.operate.looking import Looking
 from fastq.enqueue.operate.many_jobs import ManyJobs
 from fastq.enqueue.operate.measuring import Measuring
 from fastq.enqueue.operate.operators import Operators
@@ -60,7 +61,17 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class Client(Workflows, Operators, Signalling, Measuring, Results, JobLogs, Hearing, DeadLetters):
+class Client(
+    Workflows,
+    Operators,
+    Signalling,
+    Measuring,
+    Looking,
+    Results,
+    JobLogs,
+    Hearing,
+    DeadLetters,
+):
     """Enqueue jobs: `Client().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 
     def __init__(

@@ -36,6 +36,7 @@ from fastq.awaiting.results_async import AsyncResults
 from fastq.config import Config
 from fastq.enqueue import calls, copies
 from fastq.enqueue.items import Enqueue, Enqueued
+from fastq.enqueue.operate.looking_async import AsyncLooking
 from fastq.enqueue.operate.many_jobs_async import AsyncManyJobs
 from fastq.enqueue.operate.measuring_async import AsyncMeasuring
 from fastq.enqueue.operate.operators_async import AsyncOperators
@@ -61,7 +62,15 @@ T = TypeVar("T")
 
 
 class AsyncClient(
-    AsyncWorkflows, AsyncOperators, AsyncSignalling, AsyncMeasuring, AsyncResults, AsyncJobLogs, AsyncHearing, AsyncDeadLetters
+    AsyncWorkflows,
+    AsyncOperators,
+    AsyncSignalling,
+    AsyncMeasuring,
+    AsyncLooking,
+    AsyncResults,
+    AsyncJobLogs,
+    AsyncHearing,
+    AsyncDeadLetters,
 ):
     """Enqueue jobs: `await AsyncClient().enqueue(SortArgs(["whale", "tiger"]))` uses FASTQ_DATABASE_URL."""
 

@@ -136,7 +136,7 @@ class Places:
             self._registrar.recover(number, desk, 0, "was not started")
             return False
         self._seated(place, child)
-        self._registrar.add(child.number, child.pid)
+        self._registrar.add(child.number, child.pid, child.desk)
         self._selector.register(child.sentinel, selectors.EVENT_READ, child)
         emit("process.started", level=logging.DEBUG, number=number, pid=child.pid, place=place + 1)
         return True

@@ -3,9 +3,10 @@
 The supervisor's main thread calls the methods without an underscore, but for `beat_now`, which the listener's thread calls;
 `_recovered` is called by the recovery's thread.
 
-The beat keeps all rows of this host alive with one statement; worker processes do not beat for themselves, because a C call of a
-job that holds the interpreter lock would then look like a dead host. After it the jobs to cancel are asked for. A row that
-vanished (the table was restored, the host was frozen longer than its time to live) is made again by the next beat.
+The beat keeps all rows of this host alive with one statement, and takes the figures of its processes along (vitals/gauges.py).
+Worker processes do not beat for themselves, because a C call of a job that holds the interpreter lock would then look like a dead
+host. After it the jobs to cancel are asked for. A row that vanished (the table was restored, the host was frozen longer than its
+time to live) is made again by the next beat.
 
 Invariant: two beats may be lost, even if their connections hang. A try has FASTQ_PROCESS_TTL - FASTQ_BEAT_INTERVAL, divided by
 three, for its connection and its statements; one that brings no answer within that is given up, and the next has a connection of
@@ -31,6 +32,7 @@ from fastq.errors import DatabaseUnavailable
 from fastq.events import emit
 from fastq.host.neighbours import Neighbours
 from fastq.host.recovery import OWED, Recovery
+from fastq.host.vitals.gauges import Gauges
 from fastq.leases.lease import identity
 from fastq.postgres import db, hints
 from fastq.postgres.connecting import Opener
@@ -64,15 +66,18 @@ class Registrar(Threaded):
         cancel: Callable[[dict[int, list[int]]], None],
         declared: Sequence[str] = (),
         kinds: Sequence[str] | None = None,
+        asked: Callable[[str], None] = lambda _: None,
     ) -> None:
         super().__init__("registrar")
+        self._asked = asked  # tells the process with a number that somebody asks for its stacks
         self._declared, self._kinds = list(declared), None if kinds is None else sorted(kinds)
         self._config = config
         self._board = board
         self._cancel = cancel
         self._numbers: deque[int] = deque()  # for new processes; ours adds them, the main thread takes them, under the lock
         self.lost: frozenset[int] = frozenset()  # numbers of children that are somebody else's too; written by our thread
-        self._pids: dict[int, int] = {}  # of living children by number; written by the main thread, under the lock
+        self._pids: dict[int, tuple[int, int | None]] = {}  # of living children, with their desks, by number; by the main thread,
+        # under the lock
         self._gone: deque[int] = deque()  # numbers of the rows to take away; the recovery adds, our thread takes out
         self._lock = threading.Lock()
         self._wakeup = threading.Event()
@@ -84,6 +89,7 @@ class Registrar(Threaded):
         self._session = Rebuilt("registrar", opener.open, Backoff(FIRST_PAUSE, LONGEST_PAUSE))
         self._until = 0.0  # monotonic time at which the present try is given up
         self.neighbours = Neighbours(config)
+        self.gauges = Gauges(board)
         self.recovery = Recovery(config, url, board, self._recovered)  # a service of its own: started and ended beside this one
 
     def take_number(self) -> int | None:
@@ -94,10 +100,10 @@ class Registrar(Threaded):
                 return None
             return self._numbers.popleft()
 
-    def add(self, number: int, pid: int) -> None:
-        """Beat for a new child from now on."""
+    def add(self, number: int, pid: int, desk: int | None = None) -> None:
+        """Beat for a new child from now on, and measure it if it has a desk."""
         with self._lock:
-            self._pids[number] = pid
+            self._pids[number] = (pid, desk)
         self._wakeup.set()
 
     def recover(self, number: int, desk: int, pid: int, cause: str) -> list[int]:
@@ -207,13 +213,13 @@ class Registrar(Threaded):
         with self._lock:
             pids = dict(self._pids)
             if self._numbers:
-                pids.setdefault(self._numbers[0], os.getpid())  # registered before its child claims anything
+                pids.setdefault(self._numbers[0], (os.getpid(), None))  # registered before its child claims anything
         config = self._config
         ours = self._ask(
             connection,
             "process_beat",
             list(pids),
-            list(pids.values()),
+            [pid for pid, _ in pids.values()],
             socket.gethostname(),
             identity(),
             ",".join(config.concurrency),
@@ -221,6 +227,7 @@ class Registrar(Threaded):
             config.leader_domain,
             self._declared,
             self._kinds,
+            self.gauges.measure(pids),
         )
         others = frozenset(pids.keys() - {id_ for (id_,) in ours})
         if others - self.lost:
@@ -247,3 +254,6 @@ class Registrar(Threaded):
             cancelled.setdefault(number, []).append(id_)
         if cancelled:
             self._cancel(cancelled)
+        if self._config.poll_only:  # no hint comes here
+            for (number,) in self._ask(connection, "stack_unheard", numbers):
+                self._asked(str(number))

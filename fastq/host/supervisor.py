@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING
 from setproctitle import setproctitle
 
 from fastq.board.board import Board
+from fastq.board.extent import desk_count, ring_size
 from fastq.environment import tell_fork_server
 from fastq.events import emit
 from fastq.host.fork_server import ForkServer
@@ -48,7 +49,6 @@ from fastq.postgres.kept import cut_overdue
 from fastq.sql.statements import read_statements
 from fastq.work.forwarder import Forwarder
 from fastq.work.modes import MODES
-from fastq.work.process import desk_count, ring_size
 from fastq.work.singletons import is_singletons
 
 if TYPE_CHECKING:
@@ -98,14 +98,15 @@ class Supervisor:
         self._board = Board.make(list(config.concurrency.values()), desk_count(config), ring_size(config), len(MODES))
         tell_fork_server(app, str(app_dir or ""))
         self._fork_server = ForkServer(config, app, app_dir, url, self._board)
-        self._registrar = Registrar(config, url, self._board, self._cancel, declared, kinds)
+        self._registrar = Registrar(config, url, self._board, self._cancel, declared, kinds, self._tell_asked)
         self._selector = selectors.DefaultSelector()
         self._places = Places(config, self._board, self._fork_server, self._registrar, self._selector)
         self._overdue = Overdue(config, self._board, self._places, self._kill_fork_server)
         waker = Waker(self._board, list(config.concurrency), desk_count(config), self._places)
         maintainer = Maintainer(config, url)
         self._forwarder = Forwarder(config, lambda: db.session(config, url, "events"))
-        tells = {hints.LEASE: self._tell_singletons, hints.EVENTS: self._tell_forwarders, hints.MISSED: self._tell_forwarders}
+        tells = {hints.LEASE: self._tell_singletons, hints.STACK: self._tell_asked}
+        tells |= dict.fromkeys((hints.EVENTS, hints.MISSED), self._tell_forwarders)
         hears = table_of(waker.hears(), self._registrar.hears(), maintainer.hears(), tells)
         # The recovery's jobs end before the registrar, which takes away the rows of the dead; the maintainer leads until we stop.
         self._services: list[Service] = [
@@ -114,7 +115,7 @@ class Supervisor:
             self._registrar.recovery,
             Listener(config, url, hears, waker.look),
             maintainer,
-            *shown(config, self._board, lambda: self._registrar.beaten_at, self._places.count_at_desks, maintainer),
+            *shown(config, self._board, self._registrar, self._places.count_at_desks, maintainer),
         ]
         self._failure: str | None = None
         self._stopping = False
@@ -262,6 +263,12 @@ class Supervisor:
         self._forwarder.hint()
         for child in self._places.everybody():
             child.hint("events")
+
+    def _tell_asked(self, number: str) -> None:
+        """Tell a process that somebody asks for its stacks. By the listener's thread; without one, by the registrar's."""
+        for child in self._places.everybody():
+            if str(child.number) == number:
+                child.hint("stacks")
 
     def _cancel(self, ids_by_number: dict[int, list[int]]) -> None:
         """Tell children which of their jobs were cancelled, after each beat while they execute. By the registrar's thread."""

@@ -6,7 +6,7 @@ its chores here, for that start alone. Worker processes never lead.
 
     leader:DOMAIN   one leader per domain: promote, periodic, admit | rescue | prune: for the domain's queues (the default: all)
     schema          one in the whole schema, for all domains: partitions, processes, forget, domains, unled, unworked, unique,
-                    subscriptions, statistics, bulk, census (with FASTQ_HEALTH) | gate, pauses, workflow | reindex
+                    subscriptions, stacks, statistics, bulk, census (with FASTQ_HEALTH) | gate, pauses, workflow | reindex
 
 The bar separates tracks, each a thread and a connection, so that a long chore keeps neither due jobs nor a lost host waiting.
 
@@ -33,6 +33,7 @@ from fastq.lead.chores.reindex import Reindex
 from fastq.lead.chores.unled import Unled
 from fastq.lead.chores.unworked import Unworked
 from fastq.lead.gate.gatekeeper import Gatekeeper
+from fastq.lead.observed.stacks import Stacks
 from fastq.lead.observed.statistics import Statistics
 from fastq.lead.observed.subscriptions import Subscriptions
 from fastq.lead.rescue.rescue import Rescue
@@ -64,6 +65,7 @@ WOKEN = {
     hints.PAUSE: "pauses",
     hints.WORKFLOW: "workflow",
     hints.EVENTS: "subscriptions",
+    hints.STACK: "stacks",
     hints.OPERATION: "bulk",
 }
 """The chore that a leader does at once upon a hint."""
@@ -165,6 +167,7 @@ def schema_chores(config: Config, counts: Counts | None = None) -> Sequence[Sequ
             Unworked(),
             Sweep(),
             Subscriptions(),
+            Stacks(),
             Statistics(),
             Bulk(),
             *counting,

@@ -58,11 +58,13 @@ OPERATION = Hint("@operation", "", "an operator asked for an operation, or for t
 CANCEL = Hint("@cancel", "", "an operator asked for the cancellation of an executing job")
 PERIODIC = Hint("@periodic", "", "a periodic job was defined, paused or resumed")
 LEASE = Hint("@lease", "lease", "this lease was released, or its holder was asked to resign")
+STACK = Hint("@stack", "process", "an operator asks for stacks of this worker process, which is named by its number")
 EVENTS = Hint("@events", "", "a program has begun to hear events, goes on to, or has ended that")
 OFTEN = Hint("@often", "hint", f"for {LASTS:g} s this hint is due again and again, and a client that sends it sends no other one")
 
 HINTS = {
-    hint.word: hint for hint in (QUEUE, DUE, WAITING, GATE, PAUSE, WORKFLOW, OPERATION, CANCEL, PERIODIC, LEASE, EVENTS, OFTEN)
+    hint.word: hint
+    for hint in (QUEUE, DUE, WAITING, GATE, PAUSE, WORKFLOW, OPERATION, CANCEL, PERIODIC, LEASE, STACK, EVENTS, OFTEN)
 }
 """All hints by their word."""
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastq.board import board
 from fastq.board.board import Board
+from fastq.board.extent import ring_size
 from fastq.errors import FastqError
 from fastq.joblogs import keeping
 from fastq.jobs.outcome import Release
@@ -29,7 +30,6 @@ from fastq.results import progress
 from fastq.testing.hands import HANDS, HandCompleter, HandFeed, HandMode, HandNotes, HandProducer, HandScribe
 from fastq.testing.ran import failure_of, ran, read_states
 from fastq.work.modes import MODES, modes_for
-from fastq.work.process import ring_size
 from fastq.work.shared.away import Away
 from fastq.work.shared.held import Held
 from fastq.work.shared.lane import Outbox

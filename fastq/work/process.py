@@ -35,6 +35,7 @@ from setproctitle import setproctitle
 from fastq import app
 from fastq.board import board
 from fastq.board.board import Board
+from fastq.board.extent import desk_count, ring_size
 from fastq.errors import FastqError
 from fastq.events import emit
 from fastq.jobs.outcome import Release
@@ -60,11 +61,12 @@ from fastq.work.shared.away import Away
 from fastq.work.shared.held import Held
 from fastq.work.shared.lane import Call, Feed, Outbox
 from fastq.work.singletons import Singletons
+from fastq.work.stacks import Stacks
+from fastq.work.telling import Telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fastq.config import Config
     from fastq.postgres.db import Connection
     from fastq.work.seat import Seat
 
@@ -131,6 +133,7 @@ class Process:
         self.producer = Producer(self, workers, lambda: self._connect("producer", 0))
         self.watchdog = Watchdog(self.modes, self.outbox, config.timeout_grace, self.producer.holds)
         self.singletons = Singletons(config, seat.url, singletons)
+        self.stacks = Stacks(seat.number, self.modes, self.held, lambda: db.session(config, seat.url, "stacks"))
         self._inboxes = Inboxes(self.feeds)
         self._parts = self._in_order(works=bool(workers))
         self._orders: dict[str, Callable[..., object]] = {
@@ -138,6 +141,7 @@ class Process:
             "events": self.forwarder.hint,
             "cancel": lambda *ids: self.watchdog.cancel(set(map(int, ids))),
             "recycle": self._give_place_up,
+            "stacks": self.stacks.ask,
         }
         self._failed = threading.Event()
         self._stop_read, self._stop_write = os.pipe()
@@ -156,8 +160,9 @@ class Process:
         it takes jobs back that nobody may start. An app of singletons alone has no producer.
         """
         producer = [self.producer] if works else []
-        writers = [self.forwarder, self.completer, self.notes, self.scribe]
-        return [self.away, *writers, *self.modes, self._inboxes, *producer, self.watchdog, self.singletons]
+        writers = [self.forwarder, self.completer, self.notes, self.scribe, self.stacks]
+        watching = [self.watchdog, self.singletons, Telling(self.desk, lambda: self.producer.held)]
+        return [self.away, *writers, *self.modes, self._inboxes, *producer, *watching]
 
     def _sit_down(self, *, stands: bool) -> None:
         """Write our number to our desk on the board, and whether we stand for singletons."""
@@ -323,13 +328,3 @@ class Process:
 
     def _title(self, text: str) -> None:
         setproctitle(f"fastq: worker {self.seat.place + 1}/{self.config.process_count} {text}")
-
-
-def ring_size(config: Config) -> int:
-    """Return how many claimed ids a lane must be able to show: four claims may be on their way, beside the executing jobs."""
-    return 4 * (config.batch + sum(config.concurrency.values()))
-
-
-def desk_count(config: Config) -> int:
-    """Return how many desks a host has: at each place one process works while another, that recycles, may leave."""
-    return 2 * config.process_count

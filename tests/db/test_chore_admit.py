@@ -24,7 +24,7 @@ def wait_for_worker(connection, count=1, **columns):
 
 
 def register(connection, number, kinds, *, queues="default", ttl=15.0):
-    connection.run("process_beat", [number], [number], "h", f"h:0:x{number}", queues, ttl, "default", [], kinds)
+    connection.run("process_beat", [number], [number], "h", f"h:0:x{number}", queues, ttl, "default", [], kinds, [None])
     if kinds is None:
         connection.execute("update fastq.process set kinds = null where id = $1", number)
 

@@ -44,6 +44,7 @@ insert into fastq.workflow (name, ended_at) values ('w', null), ('v', '2000-01-0
 insert into fastq.workflow_step (workflow, step, job, kind, unmet, fate)
     values (1, 0, 66, 'nap', 0, 'go'), (1, 1, 66, 'nap', 0, null);
 insert into fastq.workflow_event (workflow, step, state) values (1, 0, 'completed');
+insert into fastq.stack (process, asked_at) values (1, '2000-01-01');
 insert into fastq.subscription (filter, expires_at) values ('{}', '2000-01-01');
 insert into fastq.event (subscription, source, number, start_at, size, events) values (66, 'h:1:x', 0, 0, 0, '[]');
 insert into fastq.stat_due values (2, null, '2000-01-01');
@@ -82,6 +83,7 @@ FENCED = {  # parameters after the fence, with which the statement would change 
     "periodic_rewind": (None,),
     "process_forget": (600.0,),
     "queue_forget": (60.0, 10),
+    "stack_prune": (60.0,),
     "stat_note": (),
     "stat_prune": (400.0, 3600.0, 10),
     "stat_roll": (0, 1, "minute", 0.0, 10),
@@ -112,6 +114,7 @@ TABLES = (
     "unique_key",
     "subscription",
     "event",
+    "stack",
     "gate_permit",
     "pause",
     "gate_event",

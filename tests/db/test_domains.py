@@ -39,7 +39,7 @@ def site(database):
 
 def work(connection, number, domain, *queues, ttl=TTL):
     """Do what a supervisor's beat does for a process; a ttl below 0 makes it one that is gone."""
-    connection.run("process_beat", [number], [number], "host", f"s{number}", ",".join(queues), ttl, domain, [], [])
+    connection.run("process_beat", [number], [number], "host", f"s{number}", ",".join(queues), ttl, domain, [], [], [None])
 
 
 def refusal(connection, domain, *queues):

@@ -15,6 +15,7 @@ GONE, AT_WORK = 3, 4  # numbers of processes
 DOMAIN_CHORES = {"promote", "periodic", "admit", "rescue", "prune"}
 SCHEMA_CHORES = {
     "subscriptions",
+    "stacks",
     "partitions",
     "processes",
     "forget",

@@ -221,7 +221,7 @@ def test_a_new_leader_knows_pauses_and_numbers_before_it_lets_a_job_go(connectio
 
 
 def test_jobs_of_a_paused_kind_are_put_to_waiting_though_a_process_knows_it(connection, operator):
-    connection.run("process_beat", [1], [1], "h", "h:9:x1", "default", 15.0, "default", [], ["nap", "mail"])
+    connection.run("process_beat", [1], [1], "h", "h:9:x1", "default", 15.0, "default", [], ["nap", "mail"], [None])
     nap, mail = add(connection), add(connection, kind="mail")
     admin.pause(operator, {"kind": "mail"}, None, "down")
 

@@ -136,13 +136,15 @@ PARAMETERS = {
     "periodic_resume": ("report", "every 30", "UTC", "2026-01-01", CHANNEL),
     "periodic_rewind": (*FENCE, None),
     "periodic_run": ("report", CHANNEL),
-    "process_beat": ([1, 2], [10, 20], "host", "host:1:x", "default", 15.0, "default", [], ["nap"]),
+    "process_beat": ([1, 2], [10, 20], "host", "host:1:x", "default", 15.0, "default", [], ["nap"], [None, None]),
     "process_end": (IDS, "host:1:x"),
     "queue_forget": (*FENCE, 60.0, 100),
     "queue_list": (100, 10_000),
     "queue_unworked": (100,),
     "search_sets": ("due", "", "", "-infinity", "infinity", 100),
     "search_values": (1_000,),
+    "stack_ask": (None, 1, CHANNEL),
+    "stack_take": (1, 1),
     "stat_living": (100,),
     "stat_note": FENCE,
     "stat_notes": (100, 200, 5_000),
@@ -353,7 +355,7 @@ def test_a_statement_reads_the_indexes_that_its_header_names_and_no_table_from_e
         used.add("job_archive_id")
     expected = indexes_named_by(name) - ({"job_archive_id"} if stale else set())
     assert used | CONFLICT.get(name, set()) >= expected
-    small = {"dead_count", "queue", "pause", "periodic", "process"}  # all their rows are in a page or two
+    small = {"dead_count", "queue", "pause", "periodic", "process", "stack"}  # all their rows are in a page or two
     assert walked <= small | WALKS.get(name, set()) | ({"job_archive_default"} if stale else set())
 
 

@@ -7,7 +7,7 @@ from tests.db.jobs import add, claim, claim_number, count
 
 def beat(connection, ids, pids=None, *, ttl=15.0, host="h", supervisor="h:1:abc", queues="default", kinds=()):
     pids = pids or [100 + number for number in ids]
-    rows = connection.run("process_beat", ids, pids, host, supervisor, queues, ttl, "default", [], list(kinds))
+    rows = connection.run("process_beat", ids, pids, host, supervisor, queues, ttl, "default", [], list(kinds), [None] * len(ids))
     return {number for (number,) in rows}
 
 

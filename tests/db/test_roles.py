@@ -239,6 +239,19 @@ def list_running(session):
     assert running.list_running(session) == []
 
 
+def ask_for_stacks(session):
+    [(request, state, *_)] = session.run("stack_ask", None, 1, "fastq")
+    assert (request, state) == (None, "available")
+    assert session.run("stack_take", 1, 1) == [(None, None, False)]
+    session.run("stack_drop", 1)
+
+
+def tell_stacks(session):
+    assert session.run("stack_wanted", 1, 10) == []
+    assert session.run("stack_unheard", [1]) == []
+    session.run("stack_answer", 1, "text")
+
+
 def list_gates(session):
     assert [(row.name, row.admitted) for row in gates.list_gates(session)] == [("mail-api", 2)]
 
@@ -317,6 +330,8 @@ ACTIONS = {
     "list queues": admin.list_queues,
     "say why a job waits": lambda session: admin.why_job(session, 1),
     "list hosts, processes and running jobs": list_running,
+    "ask a process [where its jobs are](stacks.md)": ask_for_stacks,
+    "tell where jobs are": tell_stacks,
     "list gates": list_gates,
     "list leaders and the runs of their chores": list_leaders,
     "ask for [the backlog and the lag](health.md#scaling) of a queue": lambda session: session.execute(

@@ -18,6 +18,7 @@ import pytest
 
 from fastq import Args, Config, Job, Worker
 from fastq.board.board import Board
+from fastq.board.extent import ring_size
 from fastq.host.listener import Listener
 from fastq.host.recovery import Recovery
 from fastq.host.registrar import Registrar
@@ -42,11 +43,13 @@ from fastq.work.forwarder import Forwarder
 from fastq.work.inboxes import Inboxes
 from fastq.work.isolated.apart import Apart
 from fastq.work.notes import Notes
-from fastq.work.process import ring_size
 from fastq.work.scribe import Scribe
 from fastq.work.shared.away import Away
+from fastq.work.shared.held import Held
 from fastq.work.shared.lane import Feed, Outbox
 from fastq.work.singletons import Singletons
+from fastq.work.stacks import Stacks
+from fastq.work.telling import Telling
 from tests.db.leases import configured
 from tests.helpers import wait_for
 from tests.process.threads import Seat, Surroundings
@@ -146,6 +149,17 @@ def singletons(config: Config, url: str) -> Service:
     return Singletons(config, url, {"one": lambda handle: handle.wait(60.0), "two": lambda handle: None})
 
 
+def stacks(config: Config, url: str) -> Service:
+    around = process_of(config, url)
+    made = Stacks(1, around.modes, Held(around), lambda: db.session(config, url, "stacks"))
+    made.ask()  # so that there is something to do
+    return made
+
+
+def telling(config: Config, url: str) -> Service:
+    return Telling(process_of(config, url).desk, lambda: 7)
+
+
 def vitals(config: Config, url: str) -> Vitals:
     config = replace(config, procs=1)
     return Vitals(config, Board.make([16], 2, 16), lambda: None, lambda: 0, Maintainer(config, url), Manager())
@@ -191,13 +205,15 @@ MAKERS: dict[type[Service], Callable[[Config, str], Service]] = {
     Registrar: registrar,
     Scribe: scribe,
     Singletons: singletons,
+    Stacks: stacks,
+    Telling: telling,
     Threads: threads,
     Vitals: vitals,
     Watchdog: watchdog,
 }
 """How each service is made; a class that inherits from Service has a line here."""
 
-ENDED_BEFORE = {Away, Inboxes, Vitals, Watchdog, Recovery}
+ENDED_BEFORE = {Away, Inboxes, Telling, Vitals, Watchdog, Recovery}
 """Services without a thread of their own, and one whose thread may be done as soon as it has begun."""
 
 INSIDE = {

@@ -34,7 +34,7 @@ def waiting(connection, number=1, **columns):
 
 
 def register(connection, number, kinds, *, queues="default", ttl=15.0, host="h"):
-    connection.run("process_beat", [number], [number], host, f"{host}:9:x{number}", queues, ttl, "default", [], kinds)
+    connection.run("process_beat", [number], [number], host, f"{host}:9:x{number}", queues, ttl, "default", [], kinds, [None])
 
 
 @pytest.fixture

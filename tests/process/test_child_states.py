@@ -11,13 +11,13 @@ import pytest
 from fastq import Config
 from fastq.board import board
 from fastq.board.board import Board
+from fastq.board.extent import desk_count, ring_size
 from fastq.host import places
 from fastq.host.children import ARROWS, Child, ChildState
 from fastq.host.fork_server import ForkServer
 from fastq.host.places import Places
 from fastq.host.registrar import Registrar
 from fastq.work.modes import MODES
-from fastq.work.process import desk_count, ring_size
 from tests.helpers import wait_for
 
 pytestmark = pytest.mark.process

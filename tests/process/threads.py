@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from fastq import Args, Job, Registry, Worker
 from fastq.board import board
 from fastq.board.board import Board
+from fastq.board.extent import ring_size
 from fastq.config import Config
 from fastq.postgres import db
 from fastq.work.claim.producer import Producer
 from fastq.work.complete.completer import Completer
 from fastq.work.execute.threads import Threads
-from fastq.work.process import ring_size
 from fastq.work.shared.away import Away
 from fastq.work.shared.held import Held
 from fastq.work.shared.lane import Feed, Outbox

@@ -10,7 +10,8 @@ from rich.cells import cell_len
 from fastq import admin
 from fastq.admin.dead import DeadGroup
 from fastq.admin.dead.lately import Lately
-from fastq.admin.running import Notice, ProcessRow, RunningRow
+from fastq.admin.running import Notice, ProcessRow, ProcessVitals, RunningRow
+from fastq.admin.running.whereabouts import Stack
 from fastq.admin.search import JobFilter, JobPage
 from fastq.admin.statistics import StatRow, Times
 from fastq.cli.top import narrowed
@@ -81,6 +82,8 @@ def detail(job_id, **changes):
     return admin.JobDetail(**(values | changes))
 
 
+VITALS = ProcessVitals(rss=104_857_600, pss=52_428_800, threads=21, cpu=7.5, load=0.25, executors=16, busy=3, held=40)
+
 FIGURES = Figures(
     Wanted(VIEWS, EVERYTHING),
     NOW,
@@ -92,8 +95,8 @@ FIGURES = Figures(
         QueueFigures(queue("nobody", claimed=0, processes=0), Rates()),
     ],
     [
-        ProcessRow(1, "host-1", 4711, "host-1:99:abc", ["mails"], "default", NOW - timedelta(hours=3), NOW, True, ["mail"]),
-        ProcessRow(2, "host-2", 4712, "host-2:99:abc", ["mails", "reports"], "default", NOW, NOW, False, None),
+        ProcessRow(1, "host-1", 4711, "host-1:9:a", ["mails"], "default", NOW - timedelta(hours=3), NOW, True, ["mail"], VITALS),
+        ProcessRow(2, "host-2", 4712, "host-2:99:abc", ["mails", "reports"], "default", NOW, NOW, False, None, None),
     ],
     [
         RunningRow(7, "report", "reports", 2, 5, None, NOW - timedelta(seconds=75), False, 1, "host-1", 4711, 0.5, "page\t3"),
@@ -420,3 +423,25 @@ def test_as_text_a_view_has_all_of_its_rows_and_nothing_is_cut(view):
 
 def test_the_views_of_the_option_are_those_that_there_are():
     assert NAMES == VIEWS
+
+
+def test_the_processes_tell_their_memory_processor_time_and_executors():
+    shown = screen(Shown(view="processes"), width=140, height=20)
+
+    assert re.search(r"host-1 +4711 +alive +3.0h +1 +3/16 +50M +25% +21 ", shown)
+
+
+def test_a_running_job_is_shown_with_its_stack_which_a_key_takes_anew():
+    text = 'job 42 report, attempt 1, in threads of queue reports\n  File "/srv/jobs.py", line 3, in work\n'
+    one = OneJob(42, detail(42, state=State.RUNNING), "it runs", [], Stack(42, 1, "host-1", 4711, NOW, text))
+    shown = Shown(view="running", job=42)
+
+    told = screen(shown, replace(FIGURES, job=one), width=120, height=60)
+
+    assert 'File "/srv/jobs.py", line 3, in work' in told
+    before = shown.wanted
+    pressed(shown, "s")
+    assert shown.wanted != before
+    assert shown.wanted._replace(asked=before.asked) == before
+    silent = one._replace(stack=Stack(42, 1, "host-1", 4711, why="it has not answered"))
+    assert "it has not answered" in screen(shown, replace(FIGURES, job=silent), width=120, height=60)

@@ -14,6 +14,7 @@ from fastq.admin import leaders
 from fastq.web import OPERATOR, Viewer, dashboard
 from tests.db.jobs import session
 from tests.helpers import wait_for
+from tests.process.conftest import Jobs, supervising
 from tests.web.axe import FAULTS
 from tests.web.conftest import HOSTILE, MailArgs, furnish
 from tests.web.test_pages import PLAIN
@@ -317,3 +318,84 @@ def test_a_graph_leads_to_its_jobs(open_page, database):
 
     assert re.search(r"/jobs/\d+$", page.url)
     assert page.locator("h1").inner_text().startswith("mail")
+
+
+def write_log(look, job, first, count):
+    """Write lines of a job's log, as its worker process does: a sheet of them."""
+    text = "\n".join(f"2026-11-19T10:00:00+00:00\tINFO\tapp\tline {number}" for number in range(first, first + count))
+    look.execute(
+        "insert into fastq.job_log (job, claim, start_at, attempt, size, lines, ended, kind, text) "
+        "values ($1, 1, coalesce((select max(start_at + size) from fastq.job_log where job = $1 and claim = 1), 0), 1, $2, $3, "
+        "false, 'report', $4)",
+        job,
+        len(text),
+        count,
+        text,
+    )
+
+
+def at_end(page):
+    return page.locator(".log").evaluate("(log) => log.scrollHeight - log.scrollTop - log.clientHeight < 8")
+
+
+def test_the_log_of_a_running_job_grows_while_its_page_is_open_and_stays_where_somebody_reads(open_page, database):
+    made = furnish(database)
+    look = session(database)
+    look.execute("delete from fastq.job_log")
+    write_log(look, made["running"], 0, 90)
+    page = open_page(f"/jobs/{made['running']}")
+    page.locator(".pulse:not(.away)").wait_for()
+    page.evaluate("() => { window.sameDocument = true; document.querySelector('.log li:last-child').marked = true; }")
+    assert at_end(page), "a log that grows is shown from its end on"
+
+    write_log(look, made["running"], 90, 5)
+    page.get_by_text("line 94", exact=True).wait_for()
+    assert at_end(page)
+    assert page.evaluate("() => window.sameDocument"), "the page was not loaded again"
+    assert page.evaluate("() => document.querySelector('[data-key=line-90]').marked"), "a line that was there stays as it is"
+
+    page.locator(".log").evaluate("(log) => { log.scrollTop = 200; }")
+    write_log(look, made["running"], 95, 3)
+    page.get_by_text("line 97", exact=True).wait_for(state="attached")
+    assert page.locator(".log").evaluate("(log) => log.scrollTop") == 200
+
+    write_log(look, made["running"], 98, 20)  # the page has the last hundred: the first ones go
+    page.get_by_text("line 117", exact=True).wait_for(state="attached")
+    assert page.locator(".log li").count() == 100
+    assert page.evaluate("() => document.querySelector('[data-key=line-90]').marked")
+    look.close()
+
+
+def test_without_a_script_the_log_is_as_new_as_the_page(open_page, database):
+    made = furnish(database)
+    look = session(database)
+    page = open_page(f"/jobs/{made['running']}", script=False)
+    write_log(look, made["running"], 0, 3)
+
+    wait_for(lambda: page.reload() and page.get_by_text("line 2", exact=True).is_visible(), what="the line, in a page of now")
+    look.close()
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_the_stack_of_a_running_job_and_of_its_process_are_a_click_away(open_page, database, tmp_path, script):
+    jobs = Jobs(database, tmp_path)
+    with supervising(jobs, tmp_path) as supervise:
+        supervise("tests.process.placed:registry", beat_interval="0.2")
+        job = jobs.add("placed", secret="hunter2")
+        jobs.wait_until_told("start", job)
+        page = open_page(f"/jobs/{job}", script=script)
+
+        page.get_by_role("link", name="Stack", exact=True).click()
+        page.locator("pre.stack").wait_for()
+        assert "in placed_call" in page.locator("pre.stack").inner_text()
+        assert "hunter2" not in page.locator("pre.stack").inner_text()
+        page.get_by_role("link", name="Look again").click()
+        assert "in placed_call" in page.locator("pre.stack").inner_text()
+        assert page.evaluate(FAULTS) == [] if script else True
+
+        page.goto(re.sub(r"(/ops/fastq).*", r"\1", page.url) + "/hosts")
+        wait_for(lambda: page.reload() and "1 of 4" in page.locator("tbody").first.inner_text())
+        assert "MiB" in page.locator("tbody").first.inner_text()
+        page.get_by_role("link", name="Stacks", exact=True).first.click()
+        assert f"job {job} placed" in page.locator("pre.stack").inner_text()
+    jobs.connection.close()

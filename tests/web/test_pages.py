@@ -360,3 +360,29 @@ def test_the_name_and_the_colour_of_the_instance_are_on_each_page(database):
 
     assert "shop &lt;production&gt;" in text
     assert 'class="tint-red"' in text
+
+
+def test_the_stack_of_a_job_is_for_those_who_may_ask_and_the_page_says_why_there_is_none(browser, database, site):
+    made = furnish(database)
+
+    assert 'stack">Stack</a>' in browser("operator").get(f"/jobs/{made['running']}").text
+    assert ">Stack</a>" not in browser("reader").get(f"/jobs/{made['running']}").text
+    assert ">Stack</a>" not in browser("operator").get(f"/jobs/{made['waiting']}").text
+    assert browser("reader").get(f"/jobs/{made['running']}/stack").status_code == 403
+    assert "has not answered" in read(browser("operator"), f"/jobs/{made['running']}/stack").text
+    assert "does not run: it is waiting" in read(browser("operator"), f"/jobs/{made['waiting']}/stack").text
+    assert "no worker process 4711" in read(browser("operator"), "/processes/4711/stack").text
+
+
+def test_the_hosts_tell_what_their_processes_take(browser, database):
+    furnish(database)
+    look = session(database)
+    look.execute(
+        "update fastq.process set vitals = $1::text::jsonb",
+        '{"rss": 104857600, "pss": 52428800, "threads": 21, "cpu": 7.5, "load": 0.25, "executors": 16, "busy": 3, "held": 40}',
+    )
+    look.close()
+
+    text = read(browser("reader"), "/hosts").text
+
+    assert "50 MiB 21 25 % 3 of 16 40" in text

@@ -99,6 +99,15 @@ grant select on fastq.stat to shop_web;
 grant select (id, queue, priority, seq, state, scheduled_at, waits_for) on fastq.job to shop_web;
 """,
     ),
+    Use(
+        "ask where jobs are",
+        (Right("insert", "stack", "process"),),
+        """\
+grant select (id, state, claim) on fastq.job to shop_web;
+grant insert (process, job), select, delete on fastq.stack to shop_web;
+grant select (id, host, pid, expires_at) on fastq.process to shop_web;
+""",
+    ),
     Use("read the logs of jobs", (Right("select", "job_log"),), "grant select on fastq.job_log to shop_web;\n"),
     Use(
         "cancel and retry jobs",
@@ -120,6 +129,7 @@ grant select, insert, update, delete on fastq.job, fastq.job_archive, fastq.dead
 grant select, insert, update on fastq.lease, fastq.periodic, fastq.once, fastq.job_progress, fastq.job_step to shop_worker;
 grant select, insert, delete on fastq.job_log, fastq.event to shop_worker;
 grant select, insert on fastq.stat to shop_worker;
+grant select, update (answered_at, text) on fastq.stack to shop_worker;
 grant select on fastq.stat_due to shop_worker;
 grant select on fastq.subscription, fastq.queue, fastq.gate, fastq.pause, fastq.migration, fastq.dead_count to shop_worker;
 grant insert, select (id) on fastq.gate_event to shop_worker;
@@ -143,6 +153,7 @@ grant insert, select (id) on fastq.gate_event to shop_operator;
 grant delete on fastq.gate_permit to shop_operator;
 grant insert on fastq.job_step to shop_operator;
 grant insert, update, delete on fastq.subscription to shop_operator;
+grant insert (process, job), delete on fastq.stack to shop_operator;
 grant update on fastq.workflow, fastq.workflow_step to shop_operator;
 grant insert, delete on fastq.workflow_event to shop_operator;
 grant insert, update (cancel_requested) on fastq.operation to shop_operator;

@@ -3,7 +3,7 @@
 Plain functions over a connection of the caller's, in the caller's thread; they keep nothing.
 """
 
-from fastq.admin.running.hosts import ProcessRow, RunningRow, list_processes, list_running
+from fastq.admin.running.hosts import ProcessRow, ProcessVitals, RunningRow, list_processes, list_running
 from fastq.admin.running.notices import Notice, list_notices
 
-__all__ = ["Notice", "ProcessRow", "RunningRow", "list_notices", "list_processes", "list_running"]
+__all__ = ["Notice", "ProcessRow", "ProcessVitals", "RunningRow", "list_notices", "list_processes", "list_running"]

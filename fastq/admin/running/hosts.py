@@ -1,10 +1,11 @@
 """List the worker processes and the jobs that run in them, for an operator.
 
 Runs in the caller's thread, over a connection of the caller's (admin/session.py), values in and values out; it keeps nothing. The
-rows of processes are written by the beats of their supervisors, those of jobs by claims. A job in state running executes, or
-waits in its process for an executor: the table does not tell which.
+rows of processes are written by the beats of their supervisors, with the figures that these have measured
+(host/vitals/gauges.py), and those of jobs by claims. A job in state running executes, or waits in its process for an executor:
+the table does not tell which.
 
-It deliberately knows nothing of memory and threads: no table has them.
+It deliberately asks no process for anything: whereabouts.py does.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from fastq.admin.session import Ask, answered
+
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from fastq.admin.session import Asking
     from fastq.postgres.db import Connection
 
 FIRST = 2_000
@@ -26,6 +32,24 @@ TOTAL = 6_000
 
 PROCESSES = 5_000
 """Processes that are listed at most: those of some hundred hosts."""
+
+
+class ProcessVitals(msgspec.Struct, frozen=True):
+    """The figures of one worker process at its last beat; None where the system does not tell."""
+
+    rss: int | None = None  # bytes of memory that it has
+    pss: int | None = None  # the same, where pages that processes share count by share; measured once a minute
+    threads: int | None = None
+    cpu: float | None = None  # seconds of processor time so far
+    load: float | None = None  # the share of one core that it has taken since the beat before
+    executors: int = 0  # that it has, of all its queues
+    busy: int = 0  # those of them that have a job, a bundle as one
+    held: int = 0  # jobs that it has: waiting for an executor, executing, or not written yet
+
+    @property
+    def resting(self) -> int:
+        """Count the executors that have no job."""
+        return max(0, self.executors - self.busy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +66,7 @@ class ProcessRow:
     expires_at: datetime
     lives: bool
     kinds: list[str] | None  # that it has workers for; None: its program announces none, so it may have any
+    vitals: ProcessVitals | None  # None: it has not been measured yet, or its program is older than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +90,20 @@ class RunningRow:
 
 def list_processes(connection: Connection) -> list[ProcessRow]:
     """Return the worker processes by host."""
-    return [ProcessRow(*row) for row in connection.run("process_list", PROCESSES)]
+    return answered(connection, all_processes())
+
+
+def all_processes() -> Asking[list[ProcessRow]]:
+    """Ask for the worker processes, by host."""
+    rows = yield Ask("process_list", (PROCESSES,))
+    return [ProcessRow(*(*known, _vitals(told))) for *known, told in rows]
+
+
+def _vitals(told: object) -> ProcessVitals | None:
+    """Read the figures as the row has them; some drivers return JSON as text."""
+    if told is None:
+        return None
+    return msgspec.json.decode(told, type=ProcessVitals) if isinstance(told, str) else msgspec.convert(told, ProcessVitals)
 
 
 def list_running(connection: Connection, limit: int = 50) -> list[RunningRow]:

@@ -32,6 +32,7 @@ COMMANDS = {
     "audit": "list the changes that operators have made",
     "logs": "show the records and the prints of a job, follow them live",
     "top": "show queues, running jobs, failures and processes, live",
+    "processes": "list the worker processes of all hosts; show where their jobs are",
     "stats": "show rates, failures, and how long jobs waited and ran",
     "events": "show what happens in all processes, as it happens",
     "dead": "list discarded jobs in groups, replay and delete them",
@@ -54,7 +55,7 @@ ROOMS = {
     **dict.fromkeys(("logs", "events", "stats"), "history"),
     **dict.fromkeys(("doctor", "health"), "checkup"),
     "completion": "shell",
-    "web": "views",
+    **dict.fromkeys(("web", "processes"), "views"),
     **dict.fromkeys(("operations", "audit", "export", "import"), "search"),
     "top": "top",
 }

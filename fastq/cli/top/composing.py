@@ -21,6 +21,7 @@ HELP = """\
 1-5  Tab  ← →     the views: queues, running jobs, jobs, failures, processes
 ↑ ↓  j k          choose a row; PgUp, PgDn, Home, End go further
 Enter             look into it: the jobs of a queue, or all about one job
+s                 in a job that runs: ask its process anew where it is
 Esc               back; in a list: end the filter
 /                 filter: queue:mails kind:report state:discarded
 r                 retry the job; in Failures: replay the jobs of the group

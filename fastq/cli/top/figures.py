@@ -34,7 +34,7 @@ STATISTICS, NOTICES = 5.0, 10.0
 """Seconds for which statistics are shown again, as worker processes write theirs so often; and notices, of seven statements."""
 
 MINUTES = 15
-"""Minutes whose failures are drawn: as many as a person remembers a deploy. A guess."""
+"""Minutes of which the failures are drawn: as many as a person remembers a deploy. A guess."""
 
 PERCENTILES = 300.0
 """Seconds from which percentiles are taken: fewer attempts are timed in a minute than a 95th percentile takes."""
@@ -69,6 +69,7 @@ class Wanted(NamedTuple):
     views: tuple[str, ...]
     narrow: JobFilter
     job: int | None = None
+    asked: int = 0  # how often the stack of that job was asked for anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class Looker:
         self._rates: dict[str, Rates] = {}
         self._notices: list[Notice] = []
         self._rated = self._noticed = -float("inf")  # monotonic times
+        self._job: tuple[int, onejob.OneJob] | None = None  # the job that was read last, and how often its stack was asked for
 
     def look(self, connection: Connection, wanted: Wanted) -> Figures:
         """Read the values that are asked for."""
@@ -120,8 +122,17 @@ class Looker:
             kept,
             jobs=narrowed.jobs(connection, narrow) if "jobs" in views else None,
             failures=narrowed.failures(connection, narrow) if "failures" in views else None,
-            job=onejob.read_job(connection, wanted.job) if wanted.job is not None else None,
+            job=self._one(connection, wanted),
         )
+
+    def _one(self, connection: Connection, wanted: Wanted) -> onejob.OneJob | None:
+        """Read the job that is shown alone; its stack once, unless it was asked for anew."""
+        if wanted.job is None:
+            self._job = None
+            return None
+        before = self._job[1] if self._job is not None and self._job[0] == wanted.asked else None
+        self._job = (wanted.asked, onejob.read_job(connection, wanted.job, before))
+        return self._job[1]
 
     def forget(self) -> None:
         """Read all of it the next time: something was changed, or the connection is a new one."""

@@ -24,6 +24,8 @@ NARROW = 100
 
 FEW_MINUTES = 5
 
+MEBIBYTE = 2**20
+
 
 class Pane(NamedTuple):
     """A view: `rows` are values of admin's, `cells` makes their spans for a width of the screen."""
@@ -99,12 +101,18 @@ def _process(row: ProcessRow, figures: Figures, _: int) -> list[Span]:
     runs = sum(job.process == row.id for job in figures.running)
     kinds = "any" if row.kinds is None else short(len(row.kinds))
     up = (figures.at - row.started_at).total_seconds()
+    told = row.vitals
+    size = told and (told.pss or told.rss)
     return [
         span(row.host),
         span(row.pid),
         ("alive", "green") if row.lives else ("silent", "red"),
         (lasting(max(up, 0.0)), ""),
         (short(runs), "cyan" if runs else "dim"),
+        (f"{told.busy}/{told.executors}" if told else "", ""),
+        (f"{size / MEBIBYTE:,.0f}M" if size else "", ""),
+        (f"{told.load:.0%}" if told and told.load is not None else "", ""),
+        (short(told.threads) if told and told.threads else "", ""),
         (kinds, ""),
         span(row.domain),
         span(row.queues),
@@ -215,8 +223,12 @@ PANES = {
             Column("state"),
             Column("up", right=True),
             Column("jobs", right=True),
-            Column("kinds", right=True, spare=2),
-            Column("domain", least=6, spare=1),
+            Column("busy", right=True, spare=1),
+            Column("mem", right=True),
+            Column("cpu", right=True),
+            Column("thr", right=True, spare=3),
+            Column("kinds", right=True, spare=4),
+            Column("domain", least=6, spare=2),
             Column("queues", least=8),
         ),
         _process,

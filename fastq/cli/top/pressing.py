@@ -1,7 +1,7 @@
 """What keys do: a `Shown` says what is on the screen, and each key changes it.
 
 Run in the main thread alone, which owns the `Shown`. Nothing here reads the database or the terminal: a change of the view asks
-for other figures by `wanted`, and a confirmed deed is returned to the caller, who hands it to the watcher.
+for other figures by `wanted`, and a confirmed deed is returned to the caller, for the watcher.
 
 Invariants: a deed is returned only after its question was answered with y. A chosen row stays chosen by its key while rows come
 and go around it; where its row is gone, the row at its place is chosen.
@@ -40,6 +40,7 @@ class Shown:
     filter: str = ""
     typed: str | None = None  # a filter that is being written
     job: int | None = None  # shown alone
+    asked_anew: int = 0  # how often its stack was
     scroll: int = 0  # lines of that job, or of the help, above the screen
     help: bool = False
     asked: Deed | None = None  # its question is on the screen
@@ -53,7 +54,7 @@ class Shown:
     @property
     def wanted(self) -> Wanted:
         """Say which figures are needed."""
-        return Wanted((self.view,), narrowed.read(self.filter), self.job)
+        return Wanted((self.view,), narrowed.read(self.filter), self.job, self.asked_anew)
 
     def rows(self, figures: Figures) -> Sequence[Any]:
         """Return the rows of the view; none while the figures are still those of another one."""
@@ -134,6 +135,8 @@ def _plain(shown: Shown, key: str, figures: Figures | None) -> None:
         shown.view, shown.job, shown.scroll = VIEWS[place % len(VIEWS)], None, 0
     elif key in KEYS:
         _begin(shown, key, figures)
+    elif shown.job is not None and key == "s":
+        shown.asked_anew += 1
     elif shown.job is not None:
         _scrolled(shown, key, closing=("esc", "enter", "backspace"))
     elif figures is not None:

@@ -14,6 +14,7 @@ deliberately decides nothing.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, Unpack, overload
 
@@ -25,9 +26,11 @@ from fastq.admin.changes import Change
 from fastq.admin.exports.exporting import Export
 from fastq.admin.exports.imported import Imported
 from fastq.admin.exports.importing import Importing, Stored, Wanted
+from fastq.admin.running.whereabouts import TIMEOUT, Stack
 from fastq.admin.search import pages
 from fastq.admin.search.job_filter import JobFilter
 from fastq.admin.search.pages import JobCount, JobPage
+from fastq.enqueue.operate.looking import looked
 from fastq.postgres import hints
 
 if TYPE_CHECKING:
@@ -76,6 +79,13 @@ class ManyJobs:
     def complete(self, text: str, *, conn: Conn | None = None) -> Texts:
         """Return the words that the last word of a filter may become: names, and values that are known without a search."""
         return self._asked(pages.complete(text), conn)
+
+    def stack(self, job_id: SupportsIndex, *, timeout: float = TIMEOUT) -> Stack:
+        """Ask the process that runs a job where it is: `text` has the calls, innermost last; or `why` says why it does not.
+
+        It takes some tens of milliseconds. The job goes on meanwhile and notices nothing. No value of a variable is told.
+        """
+        return looked(self._asked, job=operator.index(job_id), process=None, seconds=timeout)
 
     @overload
     def cancel(self, which: Filter, *, by: str | None = None, conn: Conn | None = None) -> OperationRow: ...

@@ -13,6 +13,7 @@ deliberately decides nothing.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, TypeVar, Unpack, overload
 
@@ -24,9 +25,11 @@ from fastq.admin.changes import Change
 from fastq.admin.exports.exporting import Export
 from fastq.admin.exports.imported import Imported
 from fastq.admin.exports.importing import Importing, Stored, Wanted
+from fastq.admin.running.whereabouts import TIMEOUT, Stack
 from fastq.admin.search import pages
 from fastq.admin.search.job_filter import JobFilter
 from fastq.admin.search.pages import JobCount, JobPage
+from fastq.enqueue.operate.looking_async import looked
 from fastq.postgres import hints
 
 if TYPE_CHECKING:
@@ -75,6 +78,13 @@ class AsyncManyJobs:
     async def complete(self, text: str, *, conn: AsyncConn | None = None) -> Texts:
         """Return the words that the last word of a filter may become: names, and values that are known without a search."""
         return await self._asked(pages.complete(text), conn)
+
+    async def stack(self, job_id: SupportsIndex, *, timeout: float = TIMEOUT) -> Stack:  # noqa: ASYNC109 - as the blocking side has it
+        """Ask the process that runs a job where it is: `text` has the calls, innermost last; or `why` says why it does not.
+
+        It takes some tens of milliseconds. The job goes on meanwhile and notices nothing. No value of a variable is told.
+        """
+        return await looked(self._asked, job=operator.index(job_id), process=None, seconds=timeout)
 
     @overload
     async def cancel(self, which: Filter, *, by: str | None = None, conn: AsyncConn | None = None) -> OperationRow: ...

@@ -12,14 +12,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from fastq.admin.running import ProcessVitals
     from fastq.host.vitals.vitals import Vitals
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 STATES = ("available", "running", "scheduled", "retryable", "waiting")
 """The states of jobs that have not ended."""
+
+MEASURED: tuple[tuple[str, str, str, Callable[[ProcessVitals], float | None]], ...] = (
+    ("process_resident_bytes", "gauge", "memory of a worker process at the last beat", lambda one: one.rss),
+    ("process_proportional_bytes", "gauge", "the same, what processes share by share; once a minute", lambda one: one.pss),
+    ("process_threads", "gauge", "threads of a worker process at the last beat", lambda one: one.threads),
+    ("process_cpu_seconds_total", "counter", "processor time of a worker process up to the last beat", lambda one: one.cpu),
+    ("process_held", "gauge", "jobs that a worker process has: waiting, executing, or not written yet", lambda one: one.held),
+)
+"""The figures of a worker process: name, sort, meaning, and where they are."""
 
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -37,6 +47,7 @@ def _lines(vitals: Vitals, now: float) -> Iterator[str]:
     yield from _one("processes", "gauge", "worker processes at their desks", signs.working)
     yield from _many("slots", "gauge", "jobs that this host can execute at once", "queue", signs.slots.items())
     yield from _many("executing", "gauge", "jobs that execute now, a bundle as one", "queue", signs.executing.items())
+    yield from _measured(signs.measured)
     yield from _one("outcomes_total", "counter", "outcomes of jobs that were written to the database", signs.written)
     if signs.beaten_at is not None:
         yield from _one(
@@ -59,6 +70,13 @@ def _lines(vitals: Vitals, now: float) -> Iterator[str]:
                 yield f'fastq_jobs{{queue="{row.name.translate(_ESCAPED)}",state="{state}"}} {count}\n'
         workers = ((row.name, row.processes) for row in queues)
         yield from _many("queue_processes", "gauge", "living worker processes of the cluster", "queue", workers)
+
+
+def _measured(processes: Mapping[int, ProcessVitals]) -> Iterator[str]:
+    """Write the figures of the worker processes at the last beat, each under its desk: numbers of processes have no end."""
+    for name, sort, text, value in MEASURED:
+        found = ((str(desk + 1), told) for desk, one in sorted(processes.items()) if (told := value(one)) is not None)
+        yield from _many(name, sort, text, "desk", found)
 
 
 def _one(name: str, sort: str, text: str, value: float) -> Iterator[str]:

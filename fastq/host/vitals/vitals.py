@@ -17,20 +17,23 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from fastq.board import board
+from fastq.board.extent import desk_count
 from fastq.events import subscribe
 from fastq.host.vitals.notify import Manager
 from fastq.service import Service
-from fastq.work.process import desk_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from fastq.admin.running import ProcessVitals
     from fastq.board.board import Board
     from fastq.config import Config
     from fastq.events import Event
+    from fastq.host.vitals.gauges import Gauges
     from fastq.lead.census import Counted
     from fastq.lead.maintainer import Maintainer
 
@@ -55,6 +58,7 @@ class Signs(NamedTuple):
     leads: Sequence[str]  # leases
     events: Mapping[str, int]  # events of the supervisor's so far, by name
     counted: Counted | None = None  # the jobs of the whole schema, where this host leads it
+    measured: Mapping[int, ProcessVitals] = MappingProxyType({})  # the figures of its processes at the last beat, by desk
 
 
 class Vitals(Service):
@@ -68,11 +72,13 @@ class Vitals(Service):
         working: Callable[[], int],
         maintainer: Maintainer,
         manager: Manager,
+        gauges: Gauges | None = None,
     ) -> None:
         self._config = config
         self._board = shared
         self._beaten_at, self._working, self._maintainer = beaten_at, working, maintainer
         self._manager = manager
+        self._gauges = gauges
         self._stopping = False
         self._written: dict[int, int] = {}  # by desk: the outcomes of the process there, at the last look
         self._before = 0  # outcomes of processes that have left
@@ -150,6 +156,7 @@ class Vitals(Service):
             self._maintainer.leads(),
             events,
             self._maintainer.counts.newest,
+            self._gauges.newest if self._gauges is not None else {},
         )
 
     def _outcomes(self) -> int:

@@ -1,6 +1,6 @@
-"""Hosts: supervisors and worker processes, how long they have run, their queues and kinds, and the jobs that run in them.
+"""Hosts: supervisors and worker processes, their memory, threads and executors, queues and kinds, and the jobs that run in them.
 
-`load` runs in a thread of the source, over its connection. Memory and threads are not told: no table has them.
+`load` runs in a thread of the source, over its connection. The figures of a process are those of its last beat.
 """
 
 from __future__ import annotations

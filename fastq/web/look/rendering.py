@@ -42,7 +42,7 @@ STATIC = {path.name: _static(path) for path in sorted((FOLDER / "static").iterdi
 """The static files by name."""
 
 
-FILTERS = ("ago", "span", "absolute", "machine", "pretty", "brief", "cut", "took", "rate")
+FILTERS = ("ago", "span", "absolute", "machine", "pretty", "brief", "cut", "took", "rate", "memory")
 """The functions of wording.py that templates know by their own names."""
 
 

@@ -60,6 +60,11 @@ def rate(per_second: float) -> str:
     return (count(round(number)) if number >= FEW else f"{number:.1f}".removesuffix(".0")) + f"/{unit}"
 
 
+def memory(size: int | None) -> str:
+    """Write a number of bytes: `38 MiB`; a dash where nobody has measured it."""
+    return "-" if size is None else f"{size / 2**20:,.0f} MiB"
+
+
 def absolute(moment: datetime) -> str:
     """Write a time: `2026-11-18 08:04:11 UTC`."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

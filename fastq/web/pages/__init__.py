@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fastq.web.pages import dead, job, jobs, many, overview, periodic, workflows
+from fastq.web.pages import dead, job, jobs, many, overview, periodic, stack, workflows
 
 if TYPE_CHECKING:
     from fastq.web.routing.view import Action, View
@@ -17,6 +17,7 @@ CONTENTS: tuple[View | Action, ...] = (
     *jobs.CONTENT,
     *many.CONTENT,
     *job.CONTENT,
+    *stack.CONTENT,
     *dead.CONTENT,
     *workflows.CONTENT,
     *periodic.CONTENT,

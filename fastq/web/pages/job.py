@@ -93,6 +93,7 @@ def load_log(visit: Visit) -> Mapping[str, Any]:
         "kind": kind,
         "lines": told,
         "more": max(0, len(lines) - ALL_LINES),
+        "lives": detail is not None and detail.state not in ENDED,
     }
 
 

@@ -255,7 +255,12 @@ class Producer(Threaded):
 
     def _ring_room(self) -> int:
         """Count the ids that can be claimed before the ring may lose one that is not written yet."""
-        return self._around.board.ring - (self._receiver.claimed - self._completer.completed)
+        return self._around.board.ring - self.held
+
+    @property
+    def held(self) -> int:
+        """Count the jobs that were claimed and are not written; the main thread asks, too."""
+        return self._receiver.claimed - self._completer.completed
 
     def _claim(self, source: Source, connection: Connection, *, waits: bool) -> bool:
         """Claim in our turn, and hand out after it: a job that keeps the interpreter must not keep others from their turn.

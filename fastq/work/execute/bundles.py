@@ -32,7 +32,8 @@ from fastq.work.shared.interrupt import LOOK, Interrupt, saying
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from types import FrameType
 
     from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job
@@ -64,6 +65,15 @@ class BundleSlot(Slot):
         """Tell whether it waits for a coroutine on the event loop."""
         unit: Any = self.occupant()[0]
         return unit is not None and unit.worker.is_async
+
+    @property
+    def thread_id(self) -> int | None:
+        """Return the number of the thread."""
+        return self.thread.ident
+
+    def stack(self, threads: Mapping[int, FrameType]) -> str:
+        """Write the stack of the thread, or that of the coroutine for which it waits."""
+        return self._host.stack_of(self._task, threads) if self._task is not None else super().stack(threads)
 
     def interrupt(self, job: Any, reason: type[JobInterrupt], text: str) -> None:
         """Throw an exception into the thread if it still executes that bundle, or cancel its coroutine."""

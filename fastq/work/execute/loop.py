@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from fastq.events import emit
 from fastq.jobs.job import JobTimeout
 from fastq.texts import told
+from fastq.work.execute.frames import of_task
 from fastq.work.execute.mode import Mode, Slot, Teller
 from fastq.work.execute.punctual import new_loop
 from fastq.work.execute.settle import settle
@@ -35,7 +36,8 @@ from fastq.work.shared import forks
 from fastq.work.shared.lane import Lane, Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from types import FrameType
 
     from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job, JobInterrupt
@@ -77,6 +79,10 @@ class LoopSlot(Slot):
         self.aimed: Job[Any] | None = None  # the job that was told to end, and has not ended since
         self.reason: type[JobInterrupt] = JobTimeout  # why it was
         self._loop = loop
+
+    def stack(self, threads: Mapping[int, FrameType]) -> str:
+        """Write the stack of the task."""
+        return self._loop.stack_of(self.task, threads)
 
     def interrupt(self, job: Job[Any], reason: type[JobInterrupt], text: str) -> None:
         """Cancel the task if it still works that job. The watchdog's."""
@@ -149,6 +155,10 @@ class Loop(Mode):
     def task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Begin a task with an empty context; called in the loop."""
         return self._loop.create_task(coroutine, context=Context())
+
+    def stack_of(self, task: asyncio.Task[Any] | None, threads: Mapping[int, FrameType]) -> str:
+        """Write the stack of a task of this loop; any thread may ask."""
+        return of_task(task, threads.get(self._thread.ident or 0))
 
     def call(self, function: Callable[..., object], *args: object) -> None:
         """Have the loop call a function soon; any thread may."""

@@ -31,9 +31,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fastq.jobs.job import JobCancelled
 from fastq.service import Service
+from fastq.work.execute.frames import of_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from types import FrameType
 
     from fastq.board.board import LaneBoard
     from fastq.jobs.job import Job, JobInterrupt
@@ -89,6 +91,15 @@ class Slot(ABC):
         self.settling: Unit | None = None  # while SETTLING
         self.teller = Teller.SLOT
         self.leaving = False  # written by the watchdog: the process stops and does not wait for the job
+
+    @property
+    def thread_id(self) -> int | None:
+        """Return the number of the slot's own thread, if it has one that runs."""
+        return None
+
+    def stack(self, threads: Mapping[int, FrameType]) -> str:
+        """Write down where the slot's job is; '' if that is not known. `threads` has their frames; stacks.py asks."""
+        return of_thread(threads.get(self.thread_id or 0))
 
     @abstractmethod
     def interrupt(self, job: Any, reason: type[JobInterrupt], text: str) -> None:

@@ -89,6 +89,11 @@ class Executor(Slot):
         self._gate = threading.Lock()
         self._gate.acquire()
 
+    @property
+    def thread_id(self) -> int | None:
+        """Return the number of the thread."""
+        return self.thread.ident
+
     def interrupt(self, job: Job[Any], reason: type[JobInterrupt], text: str) -> None:
         """Throw an exception into the thread if it still executes that job."""
         self._interrupt.throw(self.thread.ident, job, saying(reason, text))

@@ -21,10 +21,8 @@ but messages (wire.py): no object of the user's comes back.
 
 from __future__ import annotations
 
-import os
 import select
 import socket
-import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -43,10 +41,12 @@ from fastq.work.execute.threads import Executor, Threads
 from fastq.work.isolated import child
 from fastq.work.isolated.deaths import Told, crashed, killed, report, unforked
 from fastq.work.isolated.nursery import Nursery, send_with
+from fastq.work.isolated.traces import Trace
 from fastq.work.isolated.wire import (
     DEATH,
     FORK,
     KILL,
+    LOOK,
     ORDER,
     TELL,
     Allowed,
@@ -84,9 +84,6 @@ nursery, say. It answers within milliseconds, so this is far beyond. A guess."""
 PIECE = 262_144
 """Bytes that are read at once: the largest output."""
 
-TRACE = 8_192
-"""Bytes of a trace that are kept, the last ones: a dozen threads, some dozen lines each. A guess."""
-
 
 class Warden(Executor):
     """An executor that has a process do the work of each of its jobs.
@@ -105,7 +102,7 @@ class Warden(Executor):
         self._socket: socket.socket | None = None  # once the request is sent
         self._unsent: list[Order] = []  # before that; under the lock
         self._lock = threading.Lock()
-        self._trace = tempfile.TemporaryFile("ab+", buffering=0)  # noqa: SIM115 - as long as the process lives
+        self._trace = Trace()
         self._fate: Fate | None = None
         self._transacts = False
         self._transcript: Telling | None = None  # from the first word of the job on
@@ -127,6 +124,14 @@ class Warden(Executor):
             if not self._late:
                 self._kill_at = time.monotonic() + (STOP_PATIENCE if self.leaving else PATIENCE)
             self._tell(Order(late=self._late, text=text, leaving=self.leaving))
+
+    def stack(self, threads: object) -> str:  # noqa: ARG002 - where this thread waits helps nobody
+        """Have the job's process write down where it is."""
+        return self._trace.looked(self._look)
+
+    def _look(self) -> None:
+        with self._lock:
+            self._order(LOOK)
 
     def tell_stopping(self) -> None:
         """Let the job see that its worker process stops; the main thread's."""
@@ -176,7 +181,7 @@ class Warden(Executor):
         death, sent = None, False
         ours, theirs = socket.socketpair()
         self._fate, self._transacts, self._transcript = None, False, None
-        self._trace.truncate(0)
+        self._trace.empty()
         with self._lock:
             self._number += 1
             self._late, self._why, self._kill_at, self._killed_at = False, "", None, None
@@ -284,17 +289,12 @@ class Warden(Executor):
             return None if self._fate == COMPLETED else Told(self._fate)
         if death is not None and death.failure:
             return unforked(job, death, self._seldom)
-        trace = self._traced()
+        trace = self._trace.last()
         if self._killed_at and not self._late:
             report("job.killed", job, death, reason=self._why, traceback=trace)
             raise JobCancelled(f"{self._why}; its process did not end, and was killed")
         fate = killed(job, death, self._why, trace) if self._killed_at else crashed(job, death, trace)
         return Told(replace(fate, unsure=True) if self._transacts else fate)
-
-    def _traced(self) -> str:
-        """Return the last trace that the process has written."""
-        size = os.fstat(self._trace.fileno()).st_size
-        return os.pread(self._trace.fileno(), TRACE, max(0, size - TRACE)).decode(errors="replace")
 
 
 class Apart(Threads):

@@ -43,8 +43,12 @@ def set_bounds(isolation: Isolate | None, trace: int) -> None:
 
 
 def trace_when_told(trace: int) -> None:
-    """Have the signal that tells the job to end write down first where it is, whatever C code it is in."""
+    """Have the signal that tells the job to end write down first where it is, whatever C code it is in.
+
+    Another signal writes that alone: it is for looks, and begins an interrupted call of the system again.
+    """
     faulthandler.register(signal.SIGTERM, trace, all_threads=True, chain=True)
+    faulthandler.register(signal.SIGQUIT, trace, all_threads=True)
 
 
 def lift_limit(isolation: Isolate | None) -> None:

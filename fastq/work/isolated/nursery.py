@@ -33,7 +33,7 @@ from typing import NoReturn
 
 from setproctitle import setproctitle, setthreadtitle
 
-from fastq.work.isolated.wire import DEATH, FORK, KILL, ORDER, Death
+from fastq.work.isolated.wire import DEATH, FORK, KILL, LOOK, ORDER, Death
 from fastq.work.shared.forks import die_with_parent
 
 KILOBYTE = 1 if sys.platform == "darwin" else 1024
@@ -194,7 +194,7 @@ class _Children:
         if what == KILL:
             _kill_group(child.pid)
         else:
-            os.kill(child.pid, signal.SIGTERM)
+            os.kill(child.pid, signal.SIGQUIT if what == LOOK else signal.SIGTERM)
 
     def _fork(self, line: socket.socket, number: int, job: int, trace: int) -> None:
         nursery = os.getpid()

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 _LENGTH = struct.Struct("<I")
 
-FORK, TELL, KILL = 1, 2, 3
-"""What a worker process asks of its nursery: a process for a job, whose number follows; a signal to it; its end."""
+FORK, TELL, KILL, LOOK = 1, 2, 3, 4
+"""What a worker process asks of its nursery: a process for a job, whose number follows; a signal to it, that a word has come; its
+end; another signal, upon which it writes down where it is."""
 
 ORDER = struct.Struct("<IQ")
 """One of these, and the number of the attempt that it is about: an order for one that has ended does nothing."""

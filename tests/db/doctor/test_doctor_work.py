@@ -154,7 +154,7 @@ def test_the_grants_of_the_doctor_are_those_of_the_documentation():
         (
             "worker",
             {use.does for use in grants.USES}
-            - {"operate (fastq jobs, queues, gates ...)", "read everything", "hear events", SCALING},
+            - {"operate (fastq jobs, queues, gates ...)", "read everything", "hear events", "ask where jobs are", SCALING},
         ),
         (
             "operator",
