@@ -53,9 +53,16 @@
     swapAttributes(from, to);
     swapChildren(from, to);
   }
+  function removeWithGap(child) {
+    const gap = child.nextSibling;
+    if (gap && gap.nodeType === 3 && !gap.nodeValue.trim()) gap.remove();
+    child.remove();
+  }
   function swapChildren(from, to) {
-    const keyed = new Map();
-    for (const child of from.childNodes) if (keyOf(child)) keyed.set(keyOf(child), child);
+    const keyed = new Map(), kept = new Set([...to.childNodes].map(keyOf));
+    for (const child of [...from.childNodes])
+      if (keyOf(child) && !kept.has(keyOf(child))) removeWithGap(child); // first, so that those behind it need not be moved
+      else if (keyOf(child)) keyed.set(keyOf(child), child);
     let at = from.firstChild;
     for (const wanted of [...to.childNodes]) {
       const known = keyOf(wanted) ? keyed.get(keyOf(wanted)) : null;
@@ -85,7 +92,18 @@
     }
     const made = new DOMParser().parseFromString('<div id="page">' + html + "</div>", "text/html");
     const wanted = made.getElementById("page");
-    if (wanted) swapChildren(page, wanted);
+    if (wanted) follow(() => swapChildren(page, wanted));
+  }
+
+  /* The log of a job that runs: whoever looks at its end goes on to do so, whoever has scrolled up stays there. */
+  function toEnds(logs) {
+    for (const log of Array.isArray(logs) ? logs : page.querySelectorAll(".log[data-follow]")) log.scrollTop = log.scrollHeight;
+  }
+  function follow(change) {
+    const atEnd = (log) => log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+    const ends = [...page.querySelectorAll(".log[data-follow]")].filter(atEnd);
+    change();
+    toEnds(ends);
   }
 
   /* The stream, while the page is seen. */
@@ -118,7 +136,7 @@
       const answer = await fetch(address + location.search, { headers: { accept: "text/html" }, credentials: "same-origin" });
       if (answer.ok) {
         const made = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("page");
-        if (made && !busy(page)) swapChildren(page, made);
+        if (made && !busy(page)) follow(() => swapChildren(page, made));
       }
       tell(!answer.ok);
       if (answer.status === 401 || answer.status === 403) return;
@@ -180,6 +198,8 @@
   setInterval(tellTimes, 1000);
   tellTimes();
   if (address) {
+    if (document.readyState === "complete") toEnds();
+    else window.addEventListener("load", toEnds); // before that a log may be without its style, and as high as its lines
     addButton();
     begin();
   }
