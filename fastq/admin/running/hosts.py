@@ -11,13 +11,14 @@ It deliberately asks no process for anything: whereabouts.py does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fastq.admin.session import Ask, answered
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from fastq.admin.session import Asking
@@ -96,7 +97,13 @@ def list_processes(connection: Connection) -> list[ProcessRow]:
 def all_processes() -> Asking[list[ProcessRow]]:
     """Ask for the worker processes, by host."""
     rows = yield Ask("process_list", (PROCESSES,))
-    return [ProcessRow(*(*known, _vitals(told))) for *known, told in rows]
+    return [_process(row) for row in rows]
+
+
+def _process(row: Sequence[Any]) -> ProcessRow:
+    values = [*row]
+    values[-1] = _vitals(values[-1])
+    return ProcessRow(*values)
 
 
 def _vitals(told: object) -> ProcessVitals | None:
