@@ -104,7 +104,7 @@ class Leading:
         config = self._config
         queues, kinds = ",".join(config.concurrency), sorted(registry.workers)
         place = (socket.gethostname(), identity(), queues, config.process_ttl, DEFAULT, declared(registry), kinds)
-        self._connection.run("process_beat", [number], [0], *place)
+        self._connection.run("process_beat", [number], [0], *place, [None])  # unmeasured
         try:
             return self._run(leader_of(DEFAULT), [Periodic()])
         finally:

@@ -62,7 +62,8 @@ def test_a_paused_queue_gives_nothing(connection):
 def test_it_answers_as_the_other_claims_do():
     whole, part = (db.statement(name).partition("returning") for name in ("job_claim", "job_claim_part"))
 
-    assert re.split(r"\s+", part[2]) == re.split(r"\s+", whole[2])
+    answer = whole[2].partition("having")[0]  # whether its commit waits for the disk: that of a part always does
+    assert re.split(r"\s+", part[2].strip()) == re.split(r"\s+", answer.strip())
 
 
 def test_its_jobs_come_in_their_order_also_where_the_table_has_another(connection):

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from fastq.board.board import Board
+from fastq.board.board import TICKED, Board
 from fastq.host.registrar import Registrar
 from fastq.postgres import db
 from tests.db.jobs import add, claim_number, living
@@ -53,6 +53,12 @@ def hold(connection, board, desk, number):
     return job_id
 
 
+def executes(board):
+    """Write to the first desk what a process writes there that executes a job."""
+    board.desk(0)[TICKED] = 1
+    board.lane(0, 0, 0).slots[3] = 7
+
+
 def beats(connection, number, count):
     """Wait for so many beats of a process; return until when each let it live."""
     seen = []
@@ -69,7 +75,7 @@ def beats(connection, number, count):
 def test_a_lock_on_the_jobs_stops_no_beat(registrar, board, connection, other, events):
     (number,) = numbers(registrar, 1)
     registrar.add(number, 13)
-    board.lane(0, 0, 0).slots[3] = 7  # a job executes
+    executes(board)
     beats(connection, number, 1)
     other.execute("begin")
     other.execute("lock table fastq.job in access exclusive mode")
@@ -178,7 +184,7 @@ def until_it_lives_on(connection, number):
 @pytest.mark.parametrize(("statement", "times"), [("process_beat", 2), ("job_to_cancel", 1), ("job_recover", 1)])
 def test_connections_that_fall_silent_make_no_host_look_dead(database, board, connection, statement, times):
     config = configured(process_ttl=4.5, beat_interval=0.9)
-    board.lane(0, 0, 0).slots[3] = 7  # a job executes: what is to be cancelled is asked for
+    executes(board)  # so it asks for the jobs that are to be cancelled
     with Proxy(database, {statement: db.statement(statement)}) as wire:
         registrar = Registrar(config, wire.url, board, lambda _: None)
         start(registrar)

@@ -75,8 +75,9 @@ def _lines(vitals: Vitals, now: float) -> Iterator[str]:
 def _measured(processes: Mapping[int, ProcessVitals]) -> Iterator[str]:
     """Write the figures of the worker processes at the last beat, each under its desk: numbers of processes have no end."""
     for name, sort, text, value in MEASURED:
-        found = ((str(desk + 1), told) for desk, one in sorted(processes.items()) if (told := value(one)) is not None)
-        yield from _many(name, sort, text, "desk", found)
+        found = [(str(desk + 1), told) for desk, one in sorted(processes.items()) if (told := value(one)) is not None]
+        if found:  # none has been measured before the first beat
+            yield from _many(name, sort, text, "desk", found)
 
 
 def _one(name: str, sort: str, text: str, value: float) -> Iterator[str]:
