@@ -10,8 +10,8 @@ import pytest
 PROGRAM = Path(__file__).parent.parent / "tools" / "route.py"
 
 MOST = {"files": 35, "changes": 51, "back": 17}
-"""The figures of the program today. They were 32, 44 and 13 before a process looked at all of its queues at once and a hint could be
-repeated (ADR 0037, 0045); both are on the way of a job in one queue, too. Where it is shorter again, these go down."""
+"""The figures of the program today. They were 32, 44 and 13 before a process looked at all of its queues at once and a hint
+could be repeated (ADR 0037, 0045); both are on the way of a job in one queue, too. Where it is shorter again, these go down."""
 
 
 @pytest.mark.further

@@ -233,6 +233,7 @@ FIRST = {
 CONFLICT = {
     "job_signal": {"job_step_pkey"},
     "dead_prune": {"dead_count_pkey"},
+    "import_note": {"once_pkey"},
     "once": {"once_pkey"},
     "process_beat": {"process_pkey"},
     "periodic_enqueue": {"periodic_tick_pkey"},
