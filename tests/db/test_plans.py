@@ -149,7 +149,7 @@ PARAMETERS = {
     "search_values": (1_000,),
     "stack_ask": (None, 1, CHANNEL),
     "stack_take": (1, 1),
-    "stat_living": (100,),
+    "stat_living": (100, 10_000),
     "stat_note": FENCE,
     "stat_notes": (100, 200, 5_000),
     "stat_prune": (*FENCE, 400.0, 3_600.0, 100),
@@ -377,7 +377,7 @@ def test_a_statement_that_was_prepared_while_its_tables_were_empty_looks_rows_up
     assert FIRST.keys() - first.keys() <= better
 
 
-@pytest.mark.parametrize(("name", "values"), [("stat_living", ("100",)), ("queue_list", ("100", "10000"))])
+@pytest.mark.parametrize(("name", "values"), [("stat_living", ("100", "10000")), ("queue_list", ("100", "10000"))])
 def test_the_count_of_living_jobs_stops_at_its_limit_and_walks_over_no_table_by_plans_of_the_servers_choice(
     crowded, name, values
 ):

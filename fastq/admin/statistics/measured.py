@@ -76,7 +76,7 @@ class StatRow:
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """The living jobs of one queue, by state. Counting stops at a limit; where it was reached, `at_least` is true."""
+    """The living jobs of one queue, by state. Counting stops at a limit, with many queues before it: then `at_least` is true."""
 
     queue: str
     available: int

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fastq.web.routing.view import Visit
     from fastq.web.security.redacting import Redaction
 
-SHOWN = 100
+SHOWN = 50
 """Operations that are listed, the newest."""
 
 EVERY = 2.0
