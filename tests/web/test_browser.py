@@ -342,27 +342,27 @@ def test_the_log_of_a_running_job_grows_while_its_page_is_open_and_stays_where_s
     made = furnish(database)
     look = session(database)
     look.execute("delete from fastq.job_log")
-    write_log(look, made["running"], 0, 90)
+    write_log(look, made["running"], 0, 50)
     page = open_page(f"/jobs/{made['running']}")
     page.locator(".pulse:not(.away)").wait_for()
     page.evaluate("() => { window.sameDocument = true; document.querySelector('.log li:last-child').marked = true; }")
-    assert at_end(page), "a log that grows is shown from its end on"
+    wait_for(lambda: at_end(page), what="a log that grows to be shown from its end on")
 
-    write_log(look, made["running"], 90, 5)
-    page.get_by_text("line 94", exact=True).wait_for()
-    assert at_end(page)
+    write_log(look, made["running"], 50, 5)
+    page.get_by_text("line 54", exact=True).wait_for()
+    wait_for(lambda: at_end(page), what="the new end")
     assert page.evaluate("() => window.sameDocument"), "the page was not loaded again"
-    assert page.evaluate("() => document.querySelector('[data-key=line-90]').marked"), "a line that was there stays as it is"
+    assert page.evaluate("() => document.querySelector('[data-key=line-50]').marked"), "a line that was there stays as it is"
 
     page.locator(".log").evaluate("(log) => { log.scrollTop = 200; }")
-    write_log(look, made["running"], 95, 3)
-    page.get_by_text("line 97", exact=True).wait_for(state="attached")
+    write_log(look, made["running"], 55, 3)
+    page.get_by_text("line 57", exact=True).wait_for(state="attached")
     assert page.locator(".log").evaluate("(log) => log.scrollTop") == 200
 
-    write_log(look, made["running"], 98, 20)  # the page has the last hundred: the first ones go
-    page.get_by_text("line 117", exact=True).wait_for(state="attached")
-    assert page.locator(".log li").count() == 100
-    assert page.evaluate("() => document.querySelector('[data-key=line-90]').marked")
+    write_log(look, made["running"], 58, 20)  # the page has the last sixty: the first ones go
+    page.get_by_text("line 77", exact=True).wait_for(state="attached")
+    assert page.locator(".log li").count() == 60
+    assert page.evaluate("() => document.querySelector('[data-key=line-50]').marked")
     look.close()
 
 

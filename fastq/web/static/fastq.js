@@ -65,6 +65,11 @@
       else if (keyOf(child)) keyed.set(keyOf(child), child);
     let at = from.firstChild;
     for (const wanted of [...to.childNodes]) {
+      while (at && wanted.nodeType !== 3 && at.nodeType === 3 && !at.nodeValue.trim()) {
+        const gap = at; // a blank in the page as it was loaded: passed over, or all that follows would be made anew
+        at = at.nextSibling;
+        gap.remove();
+      }
       const known = keyOf(wanted) ? keyed.get(keyOf(wanted)) : null;
       keyed.delete(keyOf(wanted)); // of several with one key each node is taken once
       if (known && known.nodeName === wanted.nodeName && known !== at) {
