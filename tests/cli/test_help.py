@@ -77,7 +77,10 @@ def test_a_word_for_the_things_that_a_command_is_about_names_the_command(word, c
         (("run", "app"), "expected MODULE:REGISTRY such as app.jobs:registry, got 'app'; for a registry called"),
         (("run", "app:empty"), "app:empty has no workers; write @empty.register above them"),
         (("dev", "app.py"), "expected MODULE:REGISTRY"),
-        (("jobs",), "one of list, count, tail, show, why, stack, wait, signal, retry, cancel, delete, move, edit, rotate-keys; see"),
+        (
+            ("jobs",),
+            "one of list, count, tail, show, why, stack, wait, signal, retry, cancel, delete, move, edit, rotate-keys; see",
+        ),
         (("jobs", "list", "--bogus"), "fastq jobs list: unrecognized arguments: --bogus; see fastq jobs list --help"),
         (("leader", "resign", "--term", "x"), "argument --term: expected a whole number, got 'x'"),
         (("enqueue", "note", "{}", "--delay", "x"), "argument --delay: expected seconds, got 'x'"),
