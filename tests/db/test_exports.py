@@ -18,7 +18,7 @@ from fastq.jobs.job import State
 from fastq.workflows.steps import chain
 from tests.db.jobs import add, claim, count, living, session
 from tests.db.test_search import put
-from tests.helpers import create_database, drop_database
+from tests.helpers import create_database, drop_database, wait_for
 
 
 @dataclass
@@ -523,6 +523,14 @@ def test_a_format_is_read_as_it_was_written(client):
     assert (job.state, json.loads(bytes(job.args)), end) == (State.AVAILABLE, {"text": "x"}, 1)
 
 
+def end_others(url):
+    """End all other processes of a database, and wait until they are gone."""
+    others = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+    with psycopg.connect(url, autocommit=True) as killer:
+        killer.execute(f"select pg_terminate_backend(pid) {others}")
+        wait_for(lambda: killer.execute(f"select {others}").fetchone() is None, what="the ends of the others")
+
+
 def test_a_process_of_the_target_that_is_ended_between_two_batches_loses_nothing(client, other, second, monkeypatch):
     monkeypatch.setattr(importing, "BATCH", 2)
     client.enqueue_many([NoteArgs(str(n)) for n in range(6)])
@@ -531,11 +539,7 @@ def test_a_process_of_the_target_that_is_ended_between_two_batches_loses_nothing
     def lines_and_an_outage():
         for number, line in enumerate(file):
             if number == 4:
-                with psycopg.connect(second, autocommit=True) as killer:
-                    killer.execute(
-                        "select pg_terminate_backend(pid) from pg_stat_activity "
-                        "where datname = current_database() and pid <> pg_backend_pid()"
-                    )
+                end_others(second)
             yield line
 
     told = other.jobs.import_lines(lines_and_an_outage())
