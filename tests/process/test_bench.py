@@ -186,7 +186,6 @@ def test_a_mistake_is_named_before_anything_is_measured(words, said):
     assert said in told
 
 
-@pytest.mark.timeout(300)
 def test_every_suite_still_runs(server):
     command = [sys.executable, "-m", "pytest", "bench", "-q", "--benchmark-disable", "-p", "no:cacheprovider"]
     done = subprocess.run(
@@ -195,7 +194,7 @@ def test_every_suite_still_runs(server):
         env={"PATH": "/usr/bin:/bin", "FASTQ_DATABASE_URL": server},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=55,
         check=False,
     )
 
