@@ -10,8 +10,6 @@
  * A row that is marked leaves nulls behind and the scan goes on after the
  * next separator, which no row can contain.
  */
-#include <float.h>
-
 #include "json.h"
 
 #define SEPARATOR 0x1e
@@ -31,33 +29,6 @@ typedef struct {
     fq_columns *out;
 } flat_batch;
 
-/* Powers of ten that a double holds exactly. */
-static const double POWERS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-/* Compute the double if one multiplication or division of two exact doubles
- * gives it: then it is rounded once, as it must be. */
-static int exact_double(const json_number *number, double *value) {
-    if (number->whole && number->exact && number->size <= 18) {
-        /* "-0" is the whole number 0 */
-        *value = number->negative ? (double)-(int64_t)number->digits
-                                  : (double)number->digits;
-        return 1;
-    }
-    if (FLT_EVAL_METHOD != 0 || !number->exact ||
-        number->digits > UINT64_C(1) << 53 || number->exponent < -22 ||
-        number->exponent > 22) {
-        return 0;
-    }
-    double digits = (double)number->digits;
-    double power = POWERS[number->exponent < 0 ? -number->exponent
-                                               : number->exponent];
-    double scaled = number->exponent < 0 ? digits / power : digits * power;
-    *value = number->negative ? -scaled : scaled;
-    return 1;
-}
-
 static uint64_t place(const flat_batch *batch, const uint8_t *start,
                       size_t size, int escaped) {
     return (uint64_t)(start - batch->blob) | (uint64_t)size << 32 |
@@ -72,7 +43,7 @@ static int take_float(json_cursor *cursor, const flat_batch *batch,
     if (code != FQ_OK) {
         return code;
     }
-    if (exact_double(&number, &exact)) {
+    if (json_exact_double(&number, &exact)) {
         memcpy(value, &exact, sizeof exact);
         return FQ_OK;
     }

@@ -10,6 +10,7 @@
 #ifndef FASTQ_JSON_H
 #define FASTQ_JSON_H
 
+#include <float.h>
 #include <string.h>
 
 #include "fastq.h"
@@ -160,6 +161,33 @@ static inline int json_word(json_cursor *cursor, const char *word,
     }
     cursor->at += size;
     return FQ_OK;
+}
+
+/* Compute the double if one multiplication or division of two exact doubles
+ * gives it: then it is rounded once, as it must be. */
+static inline int json_exact_double(const json_number *number, double *value) {
+    /* Powers of ten that a double holds exactly. */
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,
+                                    1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
+                                    1e18, 1e19, 1e20, 1e21, 1e22};
+    if (number->whole && number->exact && number->size <= 18) {
+        /* "-0" is the whole number 0 */
+        *value = number->negative ? (double)-(int64_t)number->digits
+                                  : (double)number->digits;
+        return 1;
+    }
+    if (FLT_EVAL_METHOD != 0 || !number->exact ||
+        number->digits > UINT64_C(1) << 53 || number->exponent < -22 ||
+        number->exponent > 22) {
+        return 0;
+    }
+    double digits = (double)number->digits;
+    double power =
+        powers[number->exponent < 0 ? -number->exponent : number->exponent];
+    double scaled = number->exponent < 0 ? digits / power : digits * power;
+    *value = number->negative ? -scaled : scaled;
+    return 1;
 }
 
 #endif

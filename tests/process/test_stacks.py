@@ -47,7 +47,7 @@ def test_a_running_job_tells_its_calls_and_no_value_and_runs_on(jobs, supervise,
     at = [stack.text.index(f"in {call}\n") for call in calls]
     assert at == sorted(at)
     assert f"job {job} {kind}, attempt 1" in stack.text
-    assert "fastq/work/execute" not in stack.text
+    assert "work/execute" not in stack.text, "the calls that led to the user's are left out"
     assert SECRET not in stack.text
     assert (stack.job, stack.pid in [row.pid for row in client.processes()]) == (job, True)
     assert jobs.fate(job).state == "running"
